@@ -31,7 +31,8 @@ NEIGHBOURS = dict.fromkeys(
 )
 # Every server has its health; it needs nothing but threads and the loop.
 NEIGHBOURS |= dict.fromkeys(
-    (f"dovetail.layers.{name}" for name in ("bounds", "health", "vitals")), RANK["drivers"]
+    (f"dovetail.layers.{name}" for name in ("bounds", "event_loop_monitor", "health", "memory_usage")),
+    RANK["drivers"],
 )
 
 # These meet in core.channel and nowhere else.

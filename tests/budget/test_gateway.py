@@ -16,7 +16,7 @@ from tests.support.aio import run
 
 HOP = 12
 OURS = str(Path(dovetail.__file__).parent)
-PULSE = "layers/vitals.py"
+MONITOR = "layers/event_loop_monitor.py"
 """What runs by the clock, whatever is called."""
 CALL = message("tools/call", name="add", arguments={"a": 2, "b": 3}, _meta=MODERN)
 
@@ -27,7 +27,7 @@ async def counted(work: Any) -> list[str]:
 
     def profile(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
-        ours = code.co_filename.startswith(OURS) and not code.co_filename.endswith(PULSE)
+        ours = code.co_filename.startswith(OURS) and not code.co_filename.endswith(MONITOR)
         if event == "call" and ours:
             calls.append(f"{code.co_filename.removeprefix(OURS)}:{code.co_qualname}")
 

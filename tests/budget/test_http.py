@@ -30,7 +30,7 @@ QUESTION_CALLS = 105
 MODERN_QUESTION_CALLS = 79
 """The same on 2026-07-28: two POSTs, a state that is sealed and opened, a handler that runs twice."""
 LOCAL = "127.0.0.1:8000"
-PULSE = "layers/vitals.py"
+MONITOR = "layers/event_loop_monitor.py"
 
 
 def serving(tools: int) -> Server:
@@ -149,7 +149,7 @@ class Measured:
             if (
                 event == "call"
                 and frame.f_code.co_filename.startswith(OURS)
-                and PULSE not in frame.f_code.co_filename
+                and MONITOR not in frame.f_code.co_filename
             ):
                 self.calls.append(f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_code.co_qualname}")
 

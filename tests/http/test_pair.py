@@ -166,7 +166,7 @@ async def test_the_stream_ends_properly_when_the_server_does() -> None:
 
 
 def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 1.0)
+    monkeypatch.setattr("dovetail.drivers.heartbeat.INITIALIZE_SECONDS", 1.0)
 
     @run
     async def scenario() -> None:
@@ -186,7 +186,9 @@ def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quiet_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=1.0))
+    monkeypatch.setattr(
+        "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=1.0)
+    )
 
     @run
     async def scenario() -> None:

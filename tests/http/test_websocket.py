@@ -243,7 +243,9 @@ def test_a_handshake_that_says_twice_who_it_is_is_refused(lines: str) -> None:
 def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
     hosted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=1.0))
+    monkeypatch.setattr(
+        "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=1.0)
+    )
 
     @run
     async def scenario() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.layers.vitals import memory, release
+from dovetail.layers.memory_usage import memory, release
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore, StoreUnavailable
 from tests.support.aio import run
@@ -102,8 +102,8 @@ async def test_components_come_and_go_while_the_server_runs() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop and the memory are looked at twenty times a second."""
-    monkeypatch.setattr("dovetail.layers.vitals.VITALS_EVERY", 0.05)
-    monkeypatch.setattr("dovetail.layers.vitals.LOOP_BEAT", 0.02)
+    monkeypatch.setattr("dovetail.layers.event_loop_monitor.VITALS_EVERY", 0.05)
+    monkeypatch.setattr("dovetail.layers.event_loop_monitor.LOOP_BEAT", 0.02)
 
 
 def blocking(server: Server) -> None:
@@ -113,31 +113,6 @@ def blocking(server: Server) -> None:
         while time.monotonic() < end:
             pass
         return "done"
-
-
-@run
-async def test_a_blocked_loop_is_logged_with_the_tool_and_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    server = Server("shop")
-    blocking(server)
-    async with server.running():
-        with caplog.at_level("WARNING", "dovetail.health"):
-            assert await Peer(server).text("grind", seconds=0.05) == "done"
-            assert not [line for line in caplog.messages if "grind" in line]
-            assert await Peer(server).text("grind", seconds=0.6) == "done"
-    (line,) = [line for line in caplog.messages if "blocked" in line]
-    assert line.startswith("the event loop is blocked for over 250 ms by tools/call 'grind':")
-    assert "in grind" in line
-    assert "time.monotonic() < end" in line
-
-
-@run
-async def test_a_loop_that_only_waits_is_not_called_blocked(
-    caplog: pytest.LogCaptureFixture, quick: None
-) -> None:
-    server = Server("shop")
-    async with server.running():
-        await until(lambda: server.health.told()["loop"]["ms"] > 0)
-        assert not [line for line in caplog.messages if "blocked" in line]
 
 
 @run
@@ -160,7 +135,7 @@ async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: No
         assert seen[-1] == "refused"
         assert "degraded" in seen[:-1]
         assert await Peer(server).ask("tools/list")
-        await until(lambda: server.health.status == "ready")
+        await until(lambda: server.health.status == "ready")  # measured on until all is well again
         assert await Peer(server).text("grind", seconds=0.0) == "done"
 
 
@@ -185,7 +160,11 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
     async with server.running():
         await until(lambda: server.health.told()["memory"]["used"] > 0)
         assert server.health.status == "ready"
-        await until(lambda: fill(0.88) or server.health.status == "degraded")
+        async with asyncio.timeout(HANG):
+            while server.health.status != "degraded":  # measured while requests arrive
+                fill(0.88)
+                await Peer(server, revision).ask("tools/list")
+                await turns(1)
         assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
         fill(0.97)
         error = await refused(server, revision)

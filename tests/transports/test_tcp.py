@@ -87,7 +87,7 @@ async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> Non
 
 
 def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.5)
+    monkeypatch.setattr("dovetail.drivers.heartbeat.INITIALIZE_SECONDS", 0.5)
 
     @run
     async def scenario() -> None:
@@ -108,7 +108,9 @@ def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.9))
+    monkeypatch.setattr(
+        "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=0.9)
+    )
 
     @run
     async def scenario() -> None:

@@ -40,8 +40,8 @@ from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from ..settings import AT_ONCE, FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
 from ..wire.frames import decode, too_large
+from .heartbeat import ConnectionHeartbeat
 from .pacing import in_turns, stepwise
-from .pulse import Pulse
 from .requests import Requests
 from .run import Runner, ShuttingDown
 from .stopping import Stopping
@@ -122,7 +122,7 @@ class Duplex:
         self._closer: asyncio.Task[None] | None = None
         self._holder: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
-        self._pulse: Pulse | None = None
+        self._heartbeat: ConnectionHeartbeat | None = None
         self._unread = Unread(endpoint.admission.budget.answers)
         self._session: Session | None = None
         endpoint.on_session = self._opened
@@ -132,7 +132,7 @@ class Duplex:
     def connected(self, link: Link) -> None:
         self._link = link
         if self._begins or self._quiet is not None:
-            self._pulse = Pulse(self, begins=self._begins, quiet=self._quiet)
+            self._heartbeat = ConnectionHeartbeat(self, begins=self._begins, quiet=self._quiet)
 
     def received(self, message: bytes, scope: Mapping[str, Any] | None = None) -> None:
         self.heard += 1
@@ -203,13 +203,13 @@ class Duplex:
         self._requests.fail(error)
         for call in list(self._tasks):
             self._stop(call)
-        if self._pulse is not None:
-            self._pulse.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         self._frames.clear()
         self._held.clear()
         self._session_over()
         # Each of them leads back here: what an ended connection held would wait for the collector of circles.
-        self.endpoint.on_session = self._link = self._pulse = None
+        self.endpoint.on_session = self._link = self._heartbeat = None
         self._lost.set()
 
     # --- the peer's requests --------------------------------------------------------------------------------

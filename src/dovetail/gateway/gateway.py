@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ..drivers.heartbeat import repeat
 from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from ..settings import Timeouts
@@ -149,7 +150,9 @@ class Gateway(Server):
     async def start(self) -> None:
         await super().start()
         if self._reload and self._watching is None:
-            self._watching = asyncio.get_running_loop().create_task(self._watch(), name="dovetail-gateway")
+            self._watching = asyncio.get_running_loop().create_task(
+                repeat(FILE_LOOK, self._reload_changed), name="dovetail-gateway"
+            )
 
     async def stop(self) -> None:
         watching, self._watching = self._watching, None
@@ -158,16 +161,14 @@ class Gateway(Server):
             await asyncio.wait([watching])
         await super().stop()
 
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(FILE_LOOK)
-            now = _stamp(self._source)
-            if now != self._seen and now is not None:
-                self._seen = now
-                try:
-                    await self.reload()
-                except Exception:
-                    log.exception("the file could not be taken as it is now")
+    async def _reload_changed(self) -> None:
+        now = _stamp(self._source)
+        if now != self._seen and now is not None:
+            self._seen = now
+            try:
+                await self.reload()
+            except Exception:
+                log.exception("the file could not be taken as it is now")
 
     async def reload(self) -> None:
         """Take the file as it is now."""

@@ -22,12 +22,14 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
 from ..core.channel import Call, Channel
 from ..core.subscriptions import Hub
+from ..drivers.heartbeat import repeat
 from ..drivers.pool import Threads
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS, Limits
@@ -43,7 +45,8 @@ from .bounds import (
     MEMORY_RELEASED,
     MEMORY_TIGHT,
 )
-from .vitals import Memory, leave, listen, memory, release
+from .event_loop_monitor import EventLoopMonitor
+from .memory_usage import Memory, memory, release
 
 log = logging.getLogger("dovetail.health")
 
@@ -148,6 +151,9 @@ class Health:
         self._vitals: dict[str, Vital] = {}
         self._reports: dict[str, Report] = {}
         self._memory: Memory | None = None
+        self.monitor = EventLoopMonitor(self._measured)
+        self.log_blocking = False
+        """Whether a thread logs what blocks the event loop, with its stack. Set it before the server starts."""
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._running = False
         self._closed: dict[str, Any] = {}
@@ -241,14 +247,14 @@ class Health:
         self._memory = memory(limits.max_memory_bytes)
         if self._memory is not None:
             self._vitals["memory"] = Vital("memory", "used", MEMORY_TIGHT, MEMORY_FULL, "memory_exhausted", 1)
-        listen(self._look_at_vitals)
+        self.monitor.start(watchdog=self.log_blocking)
         for component in self.components.values():
             self._watch(component)
 
     async def stop(self) -> None:
         """Look no more."""
         self._running = False
-        leave(self._look_at_vitals)
+        self.monitor.stop()
         self._vitals = {}
         self._follow()
         tasks, self._watching = list(self._watching.values()), {}
@@ -256,7 +262,8 @@ class Health:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _look_at_vitals(self, late: float) -> None:
+    def _measured(self, late: float) -> bool:
+        """Take the delay of the event loop; whether to measure on until everything is well again."""
         vitals = self._vitals
         if vitals:
             vitals["loop"].see(late)
@@ -267,23 +274,26 @@ class Health:
                 used = self._memory.used()
             seen.see(used)
         self._follow()
+        return any(vital.over for vital in vitals.values())
 
     def _watch(self, component: Component) -> None:
         if component.name not in self._watching:
-            self._watching[component.name] = asyncio.get_running_loop().create_task(self._look(component))
+            self._watching[component.name] = asyncio.get_running_loop().create_task(self._run(component))
+
+    async def _run(self, component: Component) -> None:
+        await self._look(component)
+        await repeat(component.every, partial(self._look, component))
 
     async def _look(self, component: Component) -> None:
-        while True:
-            begun = time.monotonic()
-            good = await _good(component)
-            component.took = time.monotonic() - begun
-            component.failures = 0 if good else component.failures + 1
-            ok = good or (component.ok and component.failures < component.tolerated)
-            if ok != component.ok:
-                component.ok = ok
-                log.warning("component %r is %s", component.name, "ok again" if ok else "not ok")
-            self._follow()
-            await asyncio.sleep(component.every)
+        begun = time.monotonic()
+        good = await _good(component)
+        component.took = time.monotonic() - begun
+        component.failures = 0 if good else component.failures + 1
+        ok = good or (component.ok and component.failures < component.tolerated)
+        if ok != component.ok:
+            component.ok = ok
+            log.warning("component %r is %s", component.name, "ok again" if ok else "not ok")
+        self._follow()
 
     # --- what follows -----------------------------------------------------------------------------------------------
 

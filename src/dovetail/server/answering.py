@@ -17,6 +17,7 @@ from ..core.channel import Call, Channel
 from ..core.principal import Principal
 from ..core.rights import unknown
 from ..errors import ProtocolError
+from ..layers.health import Health
 from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from . import current
@@ -41,6 +42,7 @@ class Answering:
 
     register: Register
     dialect: Dialect
+    health: Health
     limits: Limits
     elsewhere: Elsewhere | None
     methods: dict[str, Handler]
@@ -65,6 +67,9 @@ class Answering:
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         """Answer one admitted call: await it. Raises only `DovetailError`s (and lets cancellation through)."""
         handler, session, lifespan = self.methods.get(call.method), call.session, self._lifespan
+        monitor = self.health.monitor
+        if monitor.asleep:
+            monitor.wake()
         if (
             handler is None
             or self.shape is not None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ..core.subscriptions import News
+from ..drivers.heartbeat import repeat
 from ..settings import WATCH_SECONDS, WATCHED_FILES
 
 if TYPE_CHECKING:
@@ -88,16 +89,21 @@ class Watches:
             await asyncio.wait(left)
 
     async def _run(self) -> None:
+        self._look_due()
+        await repeat(WATCH_SECONDS, self._report)
+
+    def _look_due(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            for watch in tuple(self._watches):
-                if watch.due <= loop.time() and (watch.looking is None or watch.looking.done()):
-                    watch.due = loop.time() + watch.every
-                    watch.looking = loop.create_task(self._look(watch))
-            await asyncio.sleep(WATCH_SECONDS)
-            changed, self._changed = self._changed, set()
-            for uri in sorted(changed):
-                self._server.hub.tell(News(uri=uri))
+        for watch in tuple(self._watches):
+            if watch.due <= loop.time() and (watch.looking is None or watch.looking.done()):
+                watch.due = loop.time() + watch.every
+                watch.looking = loop.create_task(self._look(watch))
+
+    async def _report(self) -> None:
+        changed, self._changed = self._changed, set()
+        for uri in sorted(changed):
+            self._server.hub.tell(News(uri=uri))
+        self._look_due()
 
     async def _look(self, watch: Watch) -> None:
         try:

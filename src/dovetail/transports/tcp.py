@@ -17,6 +17,7 @@ from typing import Any, cast
 from ..auth.server.links import certificate_principal
 from ..core.channel import Receiver, Service
 from ..drivers.duplex import Duplex, accept, lifespan
+from ..drivers.heartbeat import Heartbeat
 from ..errors import Refusal, RequestTimeout, TransportError
 from ..settings import (
     BUSY_SECONDS,
@@ -80,8 +81,7 @@ class _Connection(SocketLink):
         super().__init__(duplex, duplex.limits)
         self.duplex = duplex
         self._listener = listener
-        self._loop = asyncio.get_running_loop()
-        self._watch: asyncio.TimerHandle | None = None
+        self._idle = None if listener.idle is None else Heartbeat(listener.idle, self._check)
         self._seen = 0
         self._stalled = 0  # bytes the peer had not taken when we last looked
         self._kept = 0  # bytes of an unfinished line, as far as they count among those of all peers
@@ -120,20 +120,17 @@ class _Connection(SocketLink):
             self.close()
             return
         self._listener.connections.add(self)
-        self._look_again()
+        if self._idle is not None:
+            self._idle.start()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._listener.connections.discard(self)
         self._count(0)
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._idle is not None:
+            self._idle.stop()
         super().connection_lost(exc)
 
-    def _look_again(self) -> None:
-        if self._listener.idle is not None:
-            self._watch = self._loop.call_later(self._listener.idle, self._check)
-
-    def _check(self) -> None:
+    def _check(self) -> bool:
         unsent = self._unsent()
         if self.blocked and unsent >= self._stalled > 0:
             self.abort()  # it has taken nothing for as long
@@ -142,7 +139,8 @@ class _Connection(SocketLink):
         else:
             self._seen = self.chunks
             self._stalled = unsent if self.blocked else 0
-            self._look_again()
+            return True
+        return False
 
     def _unsent(self) -> int:
         return cast("asyncio.Transport", self._sink).get_write_buffer_size() if self._sink else 0

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..drivers.heartbeat import repeat
 from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
 from ..stores.outbox import Outbox
@@ -191,7 +192,7 @@ class Mail:
         for topic in (self._topic(), self._topic(self.me)):
             self._stops.append(self._store.subscribe(topic, self._take))
         await self._live()
-        self._beat = asyncio.create_task(self._beating(), name="dovetail-mail")
+        self._beat = asyncio.create_task(repeat(LEASE_SECONDS / 3, self._renew), name="dovetail-mail")
 
     async def stop(self) -> None:
         beat, self._beat = self._beat, None
@@ -281,19 +282,18 @@ class Mail:
     async def _live(self) -> None:
         await self._store.put(self._key(self.me), passport(), ttl=LEASE_SECONDS)
 
-    async def _beating(self) -> None:
+    async def _renew(self) -> None:
+        """Renew the entry of this process, and find the processes whose entries have expired."""
         time = asyncio.get_running_loop().time
-        while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
-            begun = time()
-            try:
-                await self._live()
-                if time() - begun > LETTER_LOOK:
-                    self._doubtful = time() + LEASE_SECONDS / 2
-                for worker in tuple(self.watched):
-                    if not await self.alive(worker):
-                        self.watched.discard(worker)
-                        self.lost(worker)
-            except StoreError as error:
-                self._doubtful = time() + LEASE_SECONDS
-                log.warning("no sign of life could be given: %s", error.message)
+        begun = time()
+        try:
+            await self._live()
+            if time() - begun > LETTER_LOOK:
+                self._doubtful = time() + LEASE_SECONDS / 2
+            for worker in tuple(self.watched):
+                if not await self.alive(worker):
+                    self.watched.discard(worker)
+                    self.lost(worker)
+        except StoreError as error:
+            self._doubtful = time() + LEASE_SECONDS
+            log.warning("the entry of this process was not renewed: %s", error.message)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Struct
 
 from ..core.channel import Call
+from ..drivers.heartbeat import repeat
 from ..drivers.uncancelled import to_the_end
 from ..errors import ProtocolError
 from ..server.handles import owner
@@ -130,11 +131,13 @@ def steps_of(server: Server, store: Store, call: Call) -> Steps:
 
 
 async def keep_lease(store: Store, name: str, me: str) -> None:
-    """Give signs of life, until cancelled."""
-    while True:
-        await asyncio.sleep(LEASE_SECONDS / 3)
+    """Renew the lease ``name``, until cancelled."""
+
+    async def renew() -> None:
         with suppress(StoreError):  # the next one may reach it in time
             await store.lease(name, me, LEASE_SECONDS)
+
+    await repeat(LEASE_SECONDS / 3, renew)
 
 
 def harmless(tool: RegisteredTool | None) -> bool:

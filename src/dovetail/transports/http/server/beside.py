@@ -99,6 +99,8 @@ class Beside:
         if await self._from_elsewhere(exchange):
             return False
         health = self._service.health
+        if health.monitor.asleep:
+            health.monitor.wake()  # a probe is a reason to measure
         word = "draining" if self._life.draining else health.status
         status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
         known = self._guard.refusal(exchange.local, exchange.headers) is None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from ....core.principal import Principal
-from ....drivers.pulse import PATIENCE
-from ....errors import DovetailError, ProtocolError
+from ....drivers.heartbeat import PING_TIMEOUTS, answers_ping
+from ....errors import ProtocolError
 from ....settings import SESSION_STREAMS, HttpOptions
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
@@ -16,8 +15,6 @@ from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
 from .waiting import HangupWatch
-
-log = logging.getLogger("dovetail.http")
 
 
 class SessionStreams:
@@ -46,10 +43,10 @@ class SessionStreams:
 
     async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
         try:
-            await live.ask().request("ping", None, PATIENCE, write=general.write)
-            live.used = self._service.clock()
-        except DovetailError as error:
-            log.info("a client does not answer, its streams are closed: %s", error.message)
+            ping = live.ask().request("ping", None, PING_TIMEOUTS, write=general.write)
+            if await answers_ping(ping):
+                live.used = self._service.clock()
+                return
             for sink in tuple(general.sinks):
                 sink.close_soon()
         finally:

@@ -1,0 +1,111 @@
+"""Periodic work: a timer on the event loop, an awaited loop, and the ping of a quiet client.
+
+Nothing here runs while there is nothing to watch: a `Heartbeat` stops when its function says so, and an idle process
+sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import DovetailError, RequestTimeout, TransportError
+from ..settings import INITIALIZE_SECONDS, PING_SECONDS, Timeouts
+
+if TYPE_CHECKING:
+    from .duplex import Duplex
+
+log = logging.getLogger("dovetail")
+
+PING_TIMEOUTS: Final = Timeouts(connect=None, idle=None, total=PING_SECONDS)
+
+
+class Heartbeat:
+    """Calls ``beat`` every ``interval`` seconds on the running event loop, until it returns False or `stop`."""
+
+    __slots__ = ("_beat", "_timer", "interval")
+
+    def __init__(self, interval: float, beat: Callable[[], bool]) -> None:
+        self.interval = interval
+        self._beat = beat
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start the timer, unless it is running."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.interval, self._fire)
+
+    def stop(self) -> None:
+        """Stop the timer. `start` may follow."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self) -> None:
+        self._timer = None
+        if self._beat():
+            self.start()
+
+
+async def repeat(interval: float, work: Callable[[], Awaitable[object]]) -> None:
+    """Await ``work()`` every ``interval`` seconds, the first time after one interval, until cancelled."""
+    while True:
+        await asyncio.sleep(interval)
+        await work()
+
+
+async def answers_ping(ping: Awaitable[Any]) -> bool:
+    """Whether the peer reacts to ``ping``. An error response is a reaction, too."""
+    try:
+        await ping
+    except (RequestTimeout, TransportError) as error:
+        log.info("a client does not answer, its connection is closed: %s", error.message)
+        return False
+    except DovetailError:
+        pass
+    return True
+
+
+class ConnectionHeartbeat:
+    """Closes a lasting connection whose client does not initialize in time, or does not answer a ping.
+
+    A legacy client that was quiet for ``quiet`` seconds gets a ``ping``. On 2026-07-28 a server sends no requests: its
+    clients are known by their listen streams, and TCP finds those that are gone.
+    """
+
+    def __init__(self, duplex: Duplex, *, begins: bool, quiet: float | None) -> None:
+        self._duplex = duplex
+        self._heard = 0
+        self._loop = asyncio.get_running_loop()
+        self._initialize = self._loop.call_later(INITIALIZE_SECONDS, self._check_begun) if begins else None
+        self._quiet = None if quiet is None else Heartbeat(quiet, self._check)
+        self._pinging: asyncio.Task[None] | None = None
+        if self._quiet is not None:
+            self._quiet.start()
+
+    def stop(self) -> None:
+        for part in (self._initialize, self._pinging):
+            if part is not None:
+                part.cancel()
+        if self._quiet is not None:
+            self._quiet.stop()
+
+    def _check_begun(self) -> None:
+        if not self._duplex.endpoint.understood:
+            self._duplex.hang_up()
+
+    def _check(self) -> bool:
+        duplex, heard = self._duplex, self._heard
+        self._heard = duplex.heard
+        if heard != duplex.heard or duplex.endpoint.session is None or duplex.busy:
+            return True
+        self._pinging = self._loop.create_task(self._ping())
+        return False
+
+    async def _ping(self) -> None:
+        if not await answers_ping(self._duplex.request("ping", None, PING_TIMEOUTS)):
+            self._duplex.hang_up()
+        elif self._quiet is not None and self._check():
+            self._quiet.start()
