@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from dovetail import Client, RegistrationError, Server
-from dovetail.gateway.profiles import PROFILES, restored
-from dovetail.gateway.rewriting import rewritten
+from dovetail.gateway.profiles import restored
+from dovetail.json_schema.profiles import PROFILES, rewritten
 from dovetail.model import Implementation
 from tests.support.aio import run
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, DovetailError, RegistrationError, Server
-from dovetail.json_schema.validator import Validator
+from dovetail.json_schema.validation import Validator
 from tests.support.aio import run
 
 from .recorder import body, encoded, json_answer, operation, parameter, recorder, spec

@@ -41,11 +41,6 @@ SKILL_PAGES: Final = 100
 FILE_LOOK: Final = 1.0
 """Seconds between looks at a gateway's file."""
 
-SCHEMA_NODES: Final = 10_000
-"""Schemas within a schema that are written when references are followed; the rest accepts anything."""
-SCHEMA_ROUNDS: Final = 3
-"""How often one reference is followed within itself."""
-
 SEARCHED_TEXT: Final = 4_000
 """Characters of a tool's words that are searched."""
 SEARCH_RESULTS: Final = 50
@@ -54,5 +49,3 @@ INDEXES_KEPT: Final = 16
 """Indexes of tools, for callers who see different ones."""
 PREFIX_LENGTH: Final = 64
 """Characters of a prefix."""
-REFERENCE_STEPS: Final = 32
-"""References to references that are followed."""

@@ -14,10 +14,10 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from ..errors import ProtocolError, RegistrationError
+from ..json_schema.references import Schema
 from ..server.elsewhere import ListName
 from ..server.registering.uri_templates import UriTemplate
 from ..wire.headers import ANNOTATION
-from .references import Schema
 from .selecting import KINDS, Selection, Traits, named, speaks_of
 
 

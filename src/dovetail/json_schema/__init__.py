@@ -1,5 +1,7 @@
-"""JSON Schema for both sides: schemas that authors wrote by hand, and those that other servers declare.
+"""JSON Schema: schemas that authors write, that Dovetail makes, and that other servers declare.
 
-Start with `validator`: it compiles a schema and says what is wrong with a value. `size` refuses schemas that are too
-large to be compiled or checked. `problem` has what both report.
+Start with `references` (what a ``$ref`` points at) and `validation` (what is wrong with a value, by jsonschema-rs;
+`size` bounds what is compiled). `merging` makes one schema of several, `profiles` writes schemas for clients that know
+a part of JSON Schema, `comparison` says whether one schema takes everything another does. `keywords` has the tables
+they share.
 """

@@ -1,22 +1,25 @@
-"""Local references of one schema: ``#``, ``#/a/pointer``. Nothing is ever fetched."""
+"""References within one document: ``#`` and ``#/a/pointer``. Nothing is ever fetched."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 Schema = Mapping[str, Any]
 
+MAX_REFERENCE_STEPS: Final = 32
+"""References to references that are followed."""
 
-def target(reference: Any, root: Schema) -> Any:
-    """The schema that a reference within ``root`` points at; None if there is none, or if it is another document's."""
+
+def value_at(reference: Any, root: Any) -> Any:
+    """The value in ``root`` that a reference points at; None when there is none, or the reference leaves ``root``."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found: Any = root
     pointer = unquote(reference[1:])
     if pointer and not pointer.startswith("/"):
         return None  # an anchor
+    found: Any = root
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping):
@@ -25,4 +28,30 @@ def target(reference: Any, root: Schema) -> Any:
             found = cast("list[Any]", found)[int(step)]
         else:
             return None
+    return found
+
+
+def target(reference: Any, root: Schema) -> Any:
+    """The schema that a reference within ``root`` points at; None when it points at no schema of ``root``."""
+    found = value_at(reference, root)
     return cast("Any", found) if isinstance(found, Mapping | bool) else None
+
+
+def resolved(schema: Any, root: Schema) -> Schema:
+    """A schema, or the schema it refers to with the keywords beside the reference."""
+    found: Any = schema
+    beside: dict[str, Any] = {}
+    for _ in range(MAX_REFERENCE_STEPS):
+        if not isinstance(found, Mapping):
+            return beside
+        members = cast("Schema", found)
+        if "$ref" not in members:
+            return {**members, **beside} if beside else members
+        beside = {**{key: one for key, one in members.items() if key != "$ref"}, **beside}
+        found = target(members["$ref"], root)
+    return beside
+
+
+def definition_name(reference: Any) -> str:
+    """The last part of a reference: ``Node`` of ``#/$defs/Node``."""
+    return reference.rpartition("/")[2] if isinstance(reference, str) else ""

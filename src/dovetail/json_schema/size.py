@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
+from .keywords import BY_NAME, DEFINITIONS, SAME_VALUE, VALUES
 from .problem import SchemaError
 from .references import target
 
@@ -24,15 +25,8 @@ MAX_COMPARISONS: Final = 100_000
 _MAX_REFERENCE_DEPTH: Final = 256
 """Levels of one schema, references followed. Python's own recursion ends at 1000."""
 
-_DATA: Final = frozenset({"const", "enum", "default", "examples"})
-"""Keywords that hold values, not schemas."""
-_SAME_VALUE: Final = frozenset(
-    {"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}
-)
-"""Keywords whose schemas apply to the value itself; those of the others apply to its members or items."""
-_TABLES: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-"""Keywords that hold schemas by name."""
-_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+_SAME_VALUE: Final = SAME_VALUE | {"dependencies"}
+_TABLES: Final = (BY_NAME - {*DEFINITIONS}) | {"dependencies"}
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _UNEVALUATED_FACTOR: Final = 3
@@ -75,7 +69,7 @@ def _anchors(root: Schema) -> dict[str, Schema]:
             raise SchemaError(f"it nests deeper than {MAX_SCHEMA_DEPTH} levels")
         if isinstance(item, dict):
             node = cast("Schema", item)
-            waiting += [(one, depth + 1, is_data or key in _DATA) for key, one in node.items()]
+            waiting += [(one, depth + 1, is_data or key in VALUES) for key, one in node.items()]
             if is_data:
                 continue
             if node is not root and isinstance(node.get(identifier), str):
@@ -136,7 +130,7 @@ class _Comparisons:
 
 
 def _below(node: Schema) -> Iterator[Any]:
-    for keyword in node.keys() - _SAME_VALUE - _DATA - _DEFINITIONS:
+    for keyword in node.keys() - _SAME_VALUE - VALUES - {*DEFINITIONS}:
         yield from _schemas(keyword, node[keyword])
 
 

@@ -16,7 +16,7 @@ REFERENCE_HOPS: Final = 32
 """References that lead to references."""
 SCHEMA_SIZE: Final = 10_000
 """Values one schema of a tool is made of; what would be larger is shown as anything."""
-SAME_VALUE: Final = 256
+MAX_REFERENCE_CHAIN: Final = 256
 """Definitions that speak about one and the same value."""
 NAME_LENGTH: Final = 64
 """Characters of the names of tools and arguments: some models take no longer ones."""

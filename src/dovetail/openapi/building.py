@@ -16,7 +16,7 @@ from .. import extras
 from ..client.fetch import Fetch
 from ..errors import ProtocolError, RegistrationError, ToolError
 from ..json_schema.problem import Problem
-from ..json_schema.validator import Validator
+from ..json_schema.validation import Validator
 from ..model import CallToolResult
 from ..server.server import Server
 from ..server.signatures.functions import Function

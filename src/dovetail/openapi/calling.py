@@ -16,7 +16,7 @@ from msgspec import UNSET
 from ..client.fetch import Fetch, Send
 from ..errors import ProtocolError, StateError, ToolError, TransportError
 from ..json_schema.problem import SchemaError
-from ..json_schema.validator import Validator
+from ..json_schema.validation import Validator
 from ..model import (
     AudioContent,
     CallToolResult,

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
 import msgspec
 
 from ..errors import RegistrationError, TransportError
+from ..json_schema.references import value_at
 from ..safe_yaml import YamlError, load_yaml
 from ..settings import NAME_SHOWN
 from ..shapes import Object, is_list, is_object
@@ -45,18 +45,7 @@ class Document:
 
     def find(self, reference: str) -> Any:
         """What ``reference`` leads to; None where that is nothing, or outside of the document."""
-        if not reference.startswith("#/"):
-            return None
-        found: Any = self.root
-        for step in reference[2:].split("/"):
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if is_object(found):
-                found = found.get(key)
-            elif is_list(found) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                return None
-        return found
+        return value_at(reference, self.root) if reference.startswith("#/") else None
 
     def follow(self, node: Any) -> Object:
         """``node``, or the object its references lead to; an empty one where they lead nowhere."""

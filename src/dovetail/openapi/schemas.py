@@ -12,9 +12,11 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from ..json_schema.keywords import BY_NAME, DEFINITIONS, LISTS, SAME_VALUE, SINGLE
+from ..json_schema.references import definition_name
 from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..shapes import Object, is_list, is_object
-from .bounds import SAME_VALUE, SCHEMA_SIZE
+from .bounds import MAX_REFERENCE_CHAIN, SCHEMA_SIZE
 from .reading import Document
 
 _PLAIN: Final = frozenset({
@@ -24,14 +26,8 @@ _PLAIN: Final = frozenset({
     "contentEncoding", "contentMediaType", "readOnly", "writeOnly", "deprecated",
 })  # fmt: skip
 """Keywords that are taken over as they are; all that is not named here is of no use to a model."""
-_HERE: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
-_ONE: Final = frozenset({
-    "not", "if", "then", "else", "items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems",
-    "propertyNames", "contains",
-})  # fmt: skip
-_MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_TABLES: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
-"""Keywords that hold one schema, a list of them, or a table; and those that speak about the value itself."""
+_ONE: Final = SINGLE - {"additionalItems"}
+_TABLES: Final = BY_NAME - {*DEFINITIONS}
 
 
 class _Uses(Struct):
@@ -67,7 +63,7 @@ class Schemas:
         uses = _Uses(set(), set())
         made = self._translate(schema, 0, uses, here=True)
         while is_object(made) and made.keys() == {"$ref"}:  # older revisions look for the type at the root
-            root = self._definition(made["$ref"].rpartition("/")[2])
+            root = self._definition(definition_name(made["$ref"]))
             made, uses = root.schema, root.uses
         if not is_object(made):
             return {} if made else {"not": {}}
@@ -104,7 +100,7 @@ class Schemas:
         """Whether the definition leads back to itself, or on for ever, without a step into a value."""
         seen: set[str] = set()
         waiting = list(self._known(name).uses.here)
-        while waiting and len(seen) <= SAME_VALUE:
+        while waiting and len(seen) <= MAX_REFERENCE_CHAIN:
             other = waiting.pop()
             if other == name:
                 return True
@@ -119,7 +115,7 @@ class Schemas:
         if name is None:
             if self._document.find(reference) is None:
                 return None
-            words = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2])[:100] or "schema"
+            words = re.sub(r"[^A-Za-z0-9_.-]+", "_", definition_name(reference))[:100] or "schema"
             name, count = words, 1
             while name in self._definitions:
                 count += 1
@@ -150,13 +146,13 @@ class Schemas:
     def _own(self, schema: Object, depth: int, uses: _Uses, *, here: bool) -> Object:
         made: Object = {}
         for keyword, value in schema.items():
-            inner = here and keyword in _HERE
+            inner = here and keyword in SAME_VALUE
             if keyword in _PLAIN:
                 made[keyword] = value
                 uses.size += _size(value)
             elif keyword in _ONE:
                 made[keyword] = self._translate(value, depth + 1, uses, here=inner)
-            elif keyword in _MANY and is_list(value) and value:
+            elif keyword in LISTS and is_list(value) and value:
                 made[keyword] = [self._translate(one, depth + 1, uses, here=inner) for one in value]
             elif keyword in _TABLES and is_object(value):
                 made[keyword] = {
@@ -204,10 +200,10 @@ def _translated(made: Object, schema: Object) -> Object:
         return made
     kind = made.get("type")
     if not isinstance(kind, str):
-        return {"anyOf": [made, {"type": "null"}]} if _HERE & made.keys() else made
+        return {"anyOf": [made, {"type": "null"}]} if SAME_VALUE & made.keys() else made
     if "enum" in made and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]
-    if _HERE & made.keys():
+    if SAME_VALUE & made.keys():
         return {"anyOf": [made, {"type": "null"}]}
     made["type"] = [kind, "null"]
     return made

@@ -1,4 +1,4 @@
-"""How much of files, folders and schemas is looked at."""
+"""How much of files and folders is looked at."""
 
 from typing import Final
 
@@ -8,6 +8,3 @@ FILE_BYTES: Final = 16 << 20
 """What is read of one file or URL by default."""
 NAMES_SHOWN: Final = 1000
 """Names shown of one folder."""
-COMPARED_DEPTH: Final = 64
-COMPARED_STEPS: Final = 20_000
-"""Levels and comparisons of one pair of schemas; what takes more is not proven."""

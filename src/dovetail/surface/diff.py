@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from ..json_schema.comparison import narrower
+from ..json_schema.comparison_parts import Reason, plain
 from ..model import ToolAnnotations
 from ..shapes import is_object
 from .lock import Entries, Surface
-from .schema_parts import Reason, plain
-from .schemas import narrower
 
 Kind = Literal["breaking", "hint", "widening", "wording"]
 KINDS: Final[tuple[Kind, ...]] = ("breaking", "hint", "widening", "wording")

@@ -31,7 +31,7 @@ from ..client import Client
 from ..client.conversation import NORMAL
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..json_schema.problem import SchemaError
-from ..json_schema.validator import Validator
+from ..json_schema.validation import Validator
 from ..layers.quirks import QUIRKS
 from ..telemetry.terminal import log_to_stderr
 from ..transports.http.client.addresses import address_of

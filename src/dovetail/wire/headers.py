@@ -18,11 +18,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
+from ..json_schema.keywords import BY_NAME, VALUES
 from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..model.meta import PROTOCOL_VERSION
 from ..settings import HEADS_KEPT, NAME_ECHO
 from ..shapes import is_list, is_object
-from .edits.schemas import NAMED, VALUES
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
 
@@ -306,7 +306,7 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
         for item in value:
             _forbid("", item, depth + 1)
     elif is_object(value):
-        named = keyword in NAMED
+        named = keyword in BY_NAME
         if not named and ANNOTATION in value:
             raise RegistrationError(f"{ANNOTATION} may only stand on properties of plain objects")
         for name, item in value.items():

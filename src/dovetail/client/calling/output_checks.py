@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from ... import extras
 from ...errors import RemoteProtocolError
 from ...json_schema.problem import SchemaError
-from ...json_schema.validator import Validator
+from ...json_schema.validation import Validator
 from ...settings import CHECKED_AT_ONCE
 
 Checking = Literal["strict", "warn", "off"]

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import RegistrationError
+from ...json_schema.merging import merged
+from ...json_schema.references import Schema
 from ...settings import FORMS_KEPT
 from ..signatures.custom_types import hook
 from ..signatures.plain_types import encode
@@ -72,15 +74,14 @@ def _form_of_type(kind: Any) -> Form:
     except RegistrationError as error:
         raise TypeError(f"{kind!r} cannot be asked for in a form: {error.message}") from None
     root = schemas.document(node.schema)
-    definitions = root.get("$defs", {})
     # Not strict, as in pydantic: forms are often filled in as text. `msgspec.convert` would take three times as long.
     decode = msgspec.json.Decoder(node.type, strict=False, dec_hook=hook).decode
     read: Callable[[Any], Any] = getattr(kind, "model_validate", None) or (
         lambda value: decode(encode(value))
     )
     if "properties" in root:
-        return Form(_flat(root, definitions), read)
-    flat = _flat({"type": "object", "properties": {FIELD: root}, "required": [FIELD]}, definitions)
+        return Form(_flat(root, root), read)
+    flat = _flat({"type": "object", "properties": {FIELD: root}, "required": [FIELD]}, root)
     return Form(flat, lambda content: read(content[FIELD]) if FIELD in content else _missing())
 
 
@@ -88,33 +89,22 @@ def _missing() -> NoReturn:
     raise msgspec.ValidationError(f"Object missing required field `{FIELD}`")
 
 
-def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """``schema`` with its reference replaced by what it names; members beside the reference win."""
-    reference = schema.get("$ref")
-    if reference is None and isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
-        reference = schema["allOf"][0].get("$ref")
-    if reference is None:
-        return schema
-    named = definitions[str(reference).rpartition("/")[2]]
-    beside = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "$defs")}
-    return {**named, **beside}
-
-
-def _flat(root: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    required = set(root.get("required", ()))
+def _flat(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """``schema`` as a form; its references point into ``root``."""
+    required = set(schema.get("required", ()))
     fields: dict[str, Any] = {}
-    for name, field in root.get("properties", {}).items():
-        field, optional = _without_null(_resolve(field, definitions), definitions)
-        fields[name] = _primitive(name, field, definitions)
+    for name, field in schema.get("properties", {}).items():
+        field, optional = _without_null(merged(field, root), root)
+        fields[name] = _primitive(name, field, root)
         if optional or "default" in field:
             required.discard(name)
-    schema: dict[str, Any] = {"type": "object", "properties": fields}
+    form: dict[str, Any] = {"type": "object", "properties": fields}
     if required:
-        schema["required"] = [name for name in fields if name in required]
-    return schema
+        form["required"] = [name for name in fields if name in required]
+    return form
 
 
-def _without_null(field: dict[str, Any], definitions: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def _without_null(field: Schema, root: dict[str, Any]) -> tuple[Schema, bool]:
     options = field.get("anyOf")
     if not options:
         return field, False
@@ -124,10 +114,10 @@ def _without_null(field: dict[str, Any], definitions: dict[str, Any]) -> tuple[d
     beside = {key: value for key, value in field.items() if key != "anyOf"}
     if beside.get("default", 0) is None:
         del beside["default"]
-    return {**_resolve(kept[0], definitions), **beside}, True
+    return {**merged(kept[0], root), **beside}, True
 
 
-def _primitive(name: str, field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _primitive(name: str, field: Schema, root: dict[str, Any]) -> dict[str, Any]:
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
     choices = field.get("enum")
@@ -141,11 +131,11 @@ def _primitive(name: str, field: dict[str, Any], definitions: dict[str, Any]) ->
     if kind == "string" and flat.get("format") not in _FORMATS:
         flat.pop("format", None)
     if kind == "array":
-        flat["items"] = _choices(name, _resolve(field.get("items") or {}, definitions))
+        flat["items"] = _choices(name, merged(field.get("items") or {}, root))
     return flat
 
 
-def _choices(name: str, items: dict[str, Any]) -> dict[str, Any]:
+def _choices(name: str, items: Schema) -> dict[str, Any]:
     if "const" in items:
         items = {"enum": [items["const"]]}
     if "anyOf" in items or "oneOf" in items:

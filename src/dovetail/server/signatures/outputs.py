@@ -25,7 +25,7 @@ from .problems import ReturnError
 from .schemas import Schemas, decoder_of
 
 if TYPE_CHECKING:
-    from ...json_schema.validator import Validator
+    from ...json_schema.validation import Validator
 
 _BLOCKS: tuple[Any, ...] = typing.get_args(ContentBlock)
 _CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
@@ -113,7 +113,7 @@ def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Va
         DovetailError: jsonschema-rs is not installed; the text has the command.
     """
     from ...json_schema.problem import SchemaError  # a server without raw schemas does not load it
-    from ...json_schema.validator import Validator
+    from ...json_schema.validation import Validator
 
     if not extras.installed("jsonschema_rs"):
         raise extras.missing("jsonschema_rs", what)

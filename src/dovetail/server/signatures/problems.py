@@ -11,6 +11,7 @@ import msgspec
 
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
+from ...json_schema.references import target
 from ...settings import HINTS, MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
 from ...shapes import is_object
 
@@ -115,6 +116,6 @@ def _spread(nodes: list[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]
             result.append(node)
             following += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
             if "$ref" in node:
-                following.append(root.get("$defs", {}).get(str(node["$ref"]).rpartition("/")[2]))
+                following.append(target(node["$ref"], root))
         nodes = following
     return result

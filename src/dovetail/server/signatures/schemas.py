@@ -21,6 +21,7 @@ from msgspec import NODEFAULT, UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...errors import RegistrationError
+from ...json_schema.references import definition_name
 from ...settings import ANNOTATION_DEPTH, ANNOTATIONS_KEPT
 from ...shapes import is_list, is_object
 from . import constraints, custom_types, pydantic_models
@@ -77,7 +78,7 @@ class Definitions:
         """A schema that stands alone: its root spelled out, with the definitions it refers to."""
         root = dict(schema)
         if "$ref" in root:
-            root = {**self._schemas[_target(root.pop("$ref"))], **root}
+            root = {**self._schemas[definition_name(root.pop("$ref"))], **root}
         used = self._reachable(root) if self._schemas else None
         if used:
             root["$defs"] = {name: self._schemas[name] for name in self._schemas if name in used}
@@ -98,7 +99,7 @@ class Definitions:
                 waiting.extend(item)
             elif is_object(item):
                 waiting.extend(item.values())
-                name = _target(item.get("$ref"))
+                name = definition_name(item.get("$ref"))
                 if name in self._schemas and name not in found:
                     found.add(name)
                     waiting.append(self._schemas[name])
@@ -386,17 +387,13 @@ def _label(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
 
 
-def _target(reference: Any) -> str:
-    return reference.rpartition("/")[2] if isinstance(reference, str) else ""
-
-
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
     if is_list(schema):
         return [_renamed(item, names) for item in schema]
     if not is_object(schema):
         return schema
     result = {key: _renamed(value, names) for key, value in schema.items()}
-    target = _target(result.get("$ref"))
+    target = definition_name(result.get("$ref"))
     if target in names:
         result["$ref"] = f"#/$defs/{names[target]}"
     return result

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from ...json_schema.keywords import BY_NAME, VALUES
+from ...json_schema.references import target
 from ...json_schema.size import MAX_SCHEMA_DEPTH
 from ...model import Tool
 from ...shapes import is_list, is_object
@@ -23,11 +25,6 @@ WRAPPER = "result"
 
 Schema = dict[str, Any]
 Shape = Literal["object", "other", "either"]
-
-NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
-"""Keywords whose members are names of the author's choice, each with a schema."""
-VALUES = frozenset(("const", "enum", "default", "examples"))
-"""Keywords that hold values and no schemas."""
 
 
 def with_object_output(value: Any) -> Any:
@@ -94,7 +91,7 @@ def _shape(schema: Any, root: Schema, depth: int) -> Shape:
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         return _common({"object" if is_object(value) else "other" for value in values})
     if isinstance(schema.get("$ref"), str):
-        return _shape(_resolve(schema["$ref"], root), root, depth + 1)
+        return _shape(target(schema["$ref"], root), root, depth + 1)
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if is_list(branches) and branches:
@@ -104,17 +101,6 @@ def _shape(schema: Any, root: Schema, depth: int) -> Shape:
 
 def _common(shapes: set[Shape]) -> Shape:
     return shapes.pop() if len(shapes) == 1 else "either"
-
-
-def _resolve(reference: str, root: Schema) -> Any:
-    if not reference.startswith("#"):
-        return None
-    value: Any = root
-    for step in reference[1:].split("/")[1:]:
-        if not is_object(value):
-            return None
-        value = value.get(step.replace("~1", "/").replace("~0", "~"))
-    return value
 
 
 def _wrapped(schema: Schema) -> Schema:
@@ -135,7 +121,7 @@ def _moved(schema: Any) -> Any:
     for keyword, value in schema.items():
         if keyword in ("$ref", "$dynamicRef") and isinstance(value, str) and value[:2] in ("#", "#/"):
             moved[keyword] = f"#/properties/{WRAPPER}{value[1:]}"
-        elif keyword in NAMED and is_object(value):
+        elif keyword in BY_NAME and is_object(value):
             moved[keyword] = {name: _moved(item) for name, item in value.items()}
         else:
             moved[keyword] = value if keyword in VALUES else _moved(value)

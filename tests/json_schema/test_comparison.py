@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.json_schema.validator import Validator
-from dovetail.surface.schemas import narrower
+from dovetail.json_schema.comparison import narrower
+from dovetail.json_schema.validation import Validator
 
 
 def closed(**properties: Any) -> dict[str, Any]:

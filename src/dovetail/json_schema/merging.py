@@ -1,51 +1,13 @@
-"""Following references within one schema, and saying in one what several parts of it say."""
+"""One schema in place of several: references followed, ``allOf`` taken together; and what the result says of types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import unquote
 
-from .bounds import REFERENCE_STEPS
-
-Schema = Mapping[str, Any]
+from .references import MAX_REFERENCE_STEPS, Schema, resolved
 
 
-def target(reference: Any, root: Schema) -> Any:
-    """What a reference within ``root`` points at; None for one that leads elsewhere or nowhere."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    found: Any = root
-    pointer = unquote(reference[1:])
-    if pointer and not pointer.startswith("/"):
-        return None  # an anchor
-    for word in pointer.split("/")[1:]:
-        word = word.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = cast("Schema", found).get(word)
-        elif isinstance(found, list) and word.isdecimal() and int(word) < len(cast("list[Any]", found)):
-            found = cast("list[Any]", found)[int(word)]
-        else:
-            return None
-    return cast("Any", found) if isinstance(found, Mapping | bool) else None
-
-
-def resolved(schema: Any, root: Schema) -> Schema:
-    """A schema, or what it refers to, with what is said beside the reference."""
-    found: Any = schema
-    beside: dict[str, Any] = {}
-    for _ in range(REFERENCE_STEPS):
-        if not isinstance(found, Mapping):
-            return beside
-        members = cast("Schema", found)
-        if "$ref" not in members:
-            return {**members, **beside} if beside else members
-        beside = {**{key: one for key, one in members.items() if key != "$ref"}, **beside}
-        found = target(members["$ref"], root)
-    return beside
-
-
-def merged(schema: Any, root: Schema, steps: int = REFERENCE_STEPS) -> Schema:
+def merged(schema: Any, root: Schema, steps: int = MAX_REFERENCE_STEPS) -> Schema:
     """A schema with its references followed and its ``allOf`` taken together, as far as one schema can say it."""
     found = resolved(schema, root)
     parts: Any = found.get("allOf")

@@ -1,4 +1,8 @@
-"""Writing a JSON Schema within the rules of a profile.
+"""Profiles: the parts of JSON Schema that a model or a client understands.
+
+``spec`` leaves a schema as it is. ``inline`` replaces every ``$ref`` by what it refers to, a few levels deep.
+``openai-strict`` is what OpenAI calls strict: every object is closed and has all of its members; optional ones may be
+null. ``gemini`` is what Gemini takes as the parameters of a function.
 
 What a profile has no word for is left out, so that the schema that is shown accepts more than the true one, never less.
 References are followed a few times round and no further, and a schema that would become too large is cut: what is cut
@@ -13,15 +17,14 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from .bounds import SCHEMA_NODES, SCHEMA_ROUNDS
-from .references import Schema, accepts_null, is_free_form, merged, target, types_of
+from .keywords import BY_NAME, LISTS, SINGLE
+from .merging import accepts_null, is_free_form, merged, types_of
+from .references import Schema, definition_name, resolved, target
 
-_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE: Final = (
-    "items", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not",
-    "if", "then", "else", "additionalItems",
-)  # fmt: skip
+MAX_NODES: Final = 10_000
+"""Schemas within a schema that are written when references are followed; the rest accepts anything."""
+MAX_ROUNDS: Final = 3
+"""How often one reference is followed within itself."""
 _REFERRING: Final = (
     "$ref",
     "$dynamicRef",
@@ -55,6 +58,32 @@ class Rules(Struct, frozen=True):
     """Null is a flag beside the one type a value has."""
 
 
+_STRUCTURE: Final = frozenset({
+    "type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "title", "description",
+    "minimum", "maximum", "minItems", "maxItems", "pattern",
+})  # fmt: skip
+
+PROFILES: Final[Mapping[str, Rules | None]] = {
+    "spec": None,
+    "inline": Rules(inline=True),
+    "openai-strict": Rules(
+        keeps=_STRUCTURE
+        | {"const", "$ref", "$defs", "format", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+        formats=frozenset(
+            ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]
+        ),
+        closed=True,
+    ),
+    "gemini": Rules(
+        inline=True,
+        keeps=_STRUCTURE - {"additionalProperties"} | {"format", "nullable", "minLength", "maxLength"},
+        formats=frozenset(["date-time", "enum", "int32", "int64", "float", "double"]),
+        nullable=True,
+    ),
+}
+"""By name: what a profile knows. None is everything."""
+
+
 def rewritten(schema: Schema, rules: Rules) -> dict[str, Any]:
     """The schema of arguments, or of results, as ``rules`` have it: an object in any case."""
     writer = _Writer(schema, rules)
@@ -76,7 +105,7 @@ def rewritten(schema: Schema, rules: Rules) -> dict[str, Any]:
 class _Writer:
     def __init__(self, root: Schema, rules: Rules) -> None:
         self._root, self._rules = root, rules
-        self._left = SCHEMA_NODES
+        self._left = MAX_NODES
         self._cut = 0
         """How often something had to be cut off."""
         self.defined: dict[str, Any] = {}
@@ -99,7 +128,7 @@ class _Writer:
         if reference is None:
             return self._parts(beside, inside)
         found: Any = target(reference, self._root)
-        if found is None or inside.count(reference) >= SCHEMA_ROUNDS:
+        if found is None or inside.count(reference) >= MAX_ROUNDS:
             self._cut += 1
             return self._parts(beside, inside)
         inner: Any = self.plain(found, (*inside, reference))
@@ -110,10 +139,10 @@ class _Writer:
 
     def _parts(self, members: Schema, inside: tuple[str, ...]) -> dict[str, Any]:
         written = dict(members)
-        for key in _MAPS:
+        for key in BY_NAME:
             if isinstance(found := members.get(key), Mapping):
                 written[key] = {name: self.plain(one, inside) for name, one in cast("Schema", found).items()}
-        for key in _SINGLE:
+        for key in SINGLE:
             if isinstance(members.get(key), Mapping):
                 before = self._cut
                 written[key] = self.plain(members[key], inside)
@@ -121,7 +150,7 @@ class _Writer:
                     # The opposite of more than the truth is less than it.
                     for word in ("not",) if key == "not" else ("if", "then", "else"):
                         written.pop(word, None)
-        for key in _LISTS:
+        for key in LISTS:
             if isinstance(found := members.get(key), list):
                 before = self._cut
                 written[key] = [self.plain(one, inside) for one in cast("list[Any]", found)]
@@ -140,7 +169,7 @@ class _Writer:
         if reference is not None:
             if not self._rules.inline and inside:
                 return self._referred(cast("Schema", schema), reference)
-            if self._left < 0 or inside.count(reference) >= SCHEMA_ROUNDS:
+            if self._left < 0 or inside.count(reference) >= MAX_ROUNDS:
                 return self._cut_off(schema)
         elif self._left < 0:
             return self._cut_off(schema)
@@ -156,7 +185,7 @@ class _Writer:
 
     def _referred(self, schema: Schema, reference: str) -> dict[str, Any]:
         """A reference that stays one: to a definition that is written once."""
-        name = self._names.setdefault(reference, _free(reference.rpartition("/")[2], self._names))
+        name = self._names.setdefault(reference, _free(definition_name(reference), self._names))
         if name not in self.defined:
             self.defined[name] = {}  # one that refers to itself finds it here
             self.defined[name] = self.chosen(target(reference, self._root), (reference,))
@@ -310,3 +339,73 @@ def _or_null(written: dict[str, Any]) -> dict[str, Any]:
 
 def _distinct(forms: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [form for at, form in enumerate(forms) if form not in forms[:at]]
+
+
+# --- arguments that were written for a closed profile ---
+
+
+def with_true_schema(value: Any, schema: Schema) -> Any:
+    """A value that was written for a closed profile, as ``schema`` itself has it.
+
+    Nulls of optional members are removed. Objects of any members, which a closed profile has as text, are read.
+    """
+    return _restored(value, schema, schema)
+
+
+def _restored(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+    schema = _branch(value, merged(schema, root), root)
+    if isinstance(value, dict):
+        members: Mapping[str, Any] = schema.get("properties") or {}
+        required = schema.get("required") or ()
+        return {
+            name: _restored(one, members.get(name, True), root)
+            for name, one in cast("dict[str, Any]", value).items()
+            if one is not None or name in required or accepts_null(members.get(name, True), root)
+        }
+    if isinstance(value, list):
+        items: Any = schema.get("items", True)
+        first: Any = schema.get("prefixItems") or ()
+        values = cast("list[Any]", value)
+        return [
+            _restored(one, first[at] if at < len(first) else items, root) for at, one in enumerate(values)
+        ]
+    if isinstance(value, str) and is_free_form(schema):
+        try:
+            found: Any = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            return value
+        return cast("Any", found) if isinstance(found, dict) else value
+    return value
+
+
+def _branch(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of several forms that a value may have, the one it has."""
+    branches: Any = schema.get("anyOf") or schema.get("oneOf")
+    if not branches:
+        return schema
+    forms = [merged(branch, root) for branch in branches]
+    if isinstance(value, dict):
+        names = cast("dict[str, Any]", value).keys()
+        fitting = [
+            one
+            for one in forms
+            if _fits(cast("dict[str, Any]", value), one, root) and names >= _required(one)
+        ]
+        return {**schema, **fitting[0]} if fitting else schema
+    wanted = "array" if isinstance(value, list) else "object"
+    plain = isinstance(value, str) and any("string" in types_of(one) or "enum" in one for one in forms)
+    if plain or not isinstance(value, list | str):
+        return schema
+    return next((one for one in forms if wanted in types_of(one)), schema)
+
+
+def _fits(value: dict[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    members: Mapping[str, Any] = schema.get("properties") or {}
+    if "object" not in types_of(schema) or not value.keys() <= members.keys():
+        return False
+    fixed = {name: resolved(one, root) for name, one in members.items() if name in value}
+    return all("const" not in one or one["const"] == value[name] for name, one in fixed.items())
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    return set(schema.get("required") or ())

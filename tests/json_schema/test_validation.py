@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.errors import DovetailError
 from dovetail.json_schema.problem import Problem, SchemaError
-from dovetail.json_schema.validator import Validator
+from dovetail.json_schema.validation import Validator
 
 
 def problem(schema: dict[str, Any], value: Any) -> str | None:

@@ -11,15 +11,11 @@ That is all a contract needs. Arguments are contravariant: every old call must f
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
-from ..json_schema.problem import SchemaError
-from ..json_schema.validator import Validator
-from .bounds import COMPARED_DEPTH, COMPARED_STEPS
-from .schema_parts import (
-    ANNOTATIONS,
+from .comparison_parts import (
     BOUNDS,
-    DEFINITIONS,
+    IGNORED,
     KNOWN,
     OWNER,
     TOGETHER,
@@ -28,23 +24,30 @@ from .schema_parts import (
     Schema,
     allows,
     as_schema,
+    conjunction,
     empty,
     finite_values,
     joined,
     local_references,
     member,
-    merged,
     never,
     number_reasons,
     overlap,
     plain,
+    possible_types,
     prefix_of,
-    referred,
     rest_of,
     shown_value,
     shown_values,
-    types_of,
 )
+from .keywords import DEFINITIONS
+from .problem import SchemaError
+from .references import target
+from .validation import Validator
+
+MAX_DEPTH: Final = 64
+MAX_STEPS: Final = 20_000
+"""Levels and comparisons of one pair of schemas; what takes more is not proven."""
 
 
 def narrower(a: Any, b: Any) -> list[Reason]:
@@ -76,7 +79,7 @@ class _Comparison:
     def of(self, a: Any, b: Any, path: str, depth: int) -> list[Reason]:
         a, b = as_schema(a), as_schema(b)
         self._steps += 1
-        if self._steps > COMPARED_STEPS or depth > COMPARED_DEPTH:
+        if self._steps > MAX_STEPS or depth > MAX_DEPTH:
             raise _TooMuch
         if empty(b) or never(a):
             return []
@@ -113,7 +116,7 @@ class _Comparison:
             whole: Schema | None = rest
             for part in a["allOf"]:
                 resolved = self._resolved(part, self._a)
-                whole = None if whole is None or resolved is None else merged(whole, resolved)
+                whole = None if whole is None or resolved is None else conjunction(whole, resolved)
             if whole is not None:
                 return self.of(whole, b, path, depth)
             return self._any([*a["allOf"], rest], b, path, depth)
@@ -129,7 +132,7 @@ class _Comparison:
                 if word in b:
                     found += self._alternatives(a, b[word], word, path, depth)
             return found
-        types = types_of(a)
+        types = possible_types(a)
         if len(types) > 1 and "type" in b and types - {"integer"} != {"number"}:
             return [one for kind in sorted(types) for one in self.of({**a, "type": kind}, b, path, depth)]
         lacking = {kind for kind in types if not allows(b, kind)}
@@ -173,7 +176,7 @@ class _Comparison:
             others = [part for index, part in enumerate(parts) if index != fits[0]]
             if all(self._apart(a, part) for part in others):
                 return []
-        types = types_of(a)
+        types = possible_types(a)
         if not fits and len(types) > 1:
             return [
                 one
@@ -189,7 +192,7 @@ class _Comparison:
         found = self._resolved(other, self._b)
         if found is None:
             return False
-        kinds, theirs = types_of(a), types_of(found)
+        kinds, theirs = possible_types(a), possible_types(found)
         if not any(overlap(one, two) for one in kinds for two in theirs):
             return True
         if kinds != {"object"} or theirs != {"object"}:
@@ -267,18 +270,18 @@ class _Comparison:
 
     def _parts_of(self, schema: Schema, root: Any) -> list[Any]:
         """What a schema with a reference is put together of."""
-        target = referred(schema["$ref"], root)
-        rest = {key: value for key, value in schema.items() if key != "$ref" and key not in ANNOTATIONS}
-        return [target if target is not None else {"$ref?": schema["$ref"]}, *([rest] if rest else [])]
+        found = target(schema["$ref"], root)
+        rest = {key: value for key, value in schema.items() if key != "$ref" and key not in IGNORED}
+        return [found if found is not None else {"$ref?": schema["$ref"]}, *([rest] if rest else [])]
 
     def _resolved(self, schema: Any, root: Any) -> Schema | None:
         schema = as_schema(schema)
-        for _ in range(COMPARED_DEPTH):
+        for _ in range(MAX_DEPTH):
             if "$ref" not in schema:
                 return schema
-            if len([key for key in schema if key not in ANNOTATIONS]) > 1:
+            if len([key for key in schema if key not in IGNORED]) > 1:
                 return None
-            found = referred(schema["$ref"], root)
+            found = target(schema["$ref"], root)
             if found is None:
                 return None
             schema = as_schema(found)

@@ -1,4 +1,4 @@
-"""What `schemas` knows of single schemas: their types, bounds and values, and what two of them say together."""
+"""What `comparison` knows of single schemas: their types, bounds and values, and what two of them say together."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, cast
 
+from .keywords import ANNOTATIONS, BY_NAME, DEFINITIONS
+
 Schema = dict[str, Any]
-ANNOTATIONS: Final = frozenset({
-    "title", "description", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id", "default",
-    "contentEncoding", "contentMediaType", "x-mcp-header",
-})  # fmt: skip
+IGNORED: Final = ANNOTATIONS | {"x-mcp-header"}
 """Keywords that assert nothing."""
 _TYPES: Final = ("null", "boolean", "object", "array", "number", "string", "integer")
-DEFINITIONS: Final = ("$defs", "definitions")
 _NOTHING: Final[Schema] = {"not": {}}
 TOGETHER: Final = (
     ("if", "then", "else"), ("contains", "minContains", "maxContains"), ("patternProperties",), ("propertyNames",),
@@ -26,7 +24,7 @@ WHOLE: Final = ("unevaluatedProperties", "unevaluatedItems")
 KNOWN: Final = frozenset({
     "type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems",
     "maxItems", "uniqueItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "minProperties", "maxProperties", "allOf", "anyOf", "oneOf", "$ref", *DEFINITIONS, *ANNOTATIONS,
+    "maxLength", "minProperties", "maxProperties", "allOf", "anyOf", "oneOf", "$ref", *DEFINITIONS, *IGNORED,
     *(name for names in TOGETHER for name in names), *WHOLE,
 })  # fmt: skip
 BOUNDS: Final = (
@@ -59,12 +57,12 @@ def _stripped(schema: Any, *, names: bool) -> Any:
     found: dict[str, Any] = {}
     value: Any
     for key, value in cast("Schema", schema).items():
-        if not names and key in ANNOTATIONS:
+        if not names and key in IGNORED:
             continue
         if not names and key in ("enum", "const", "required"):
             found[key] = sorted(map(str, value)) if key == "required" else value
         else:
-            tables = key in ("properties", "patternProperties", "dependentSchemas", *DEFINITIONS)
+            tables = key in BY_NAME
             found[key] = _stripped(value, names=tables and not names)
     return found
 
@@ -78,7 +76,7 @@ def as_schema(schema: Any) -> Schema:
 
 
 def empty(schema: Schema) -> bool:
-    return all(key in ANNOTATIONS or key in DEFINITIONS for key in schema)
+    return all(key in IGNORED or key in DEFINITIONS for key in schema)
 
 
 def never(schema: Any) -> bool:
@@ -86,7 +84,7 @@ def never(schema: Any) -> bool:
     return schema.get("not") in ({}, True) or schema.get("enum") == [] or schema.get("type") == []
 
 
-def types_of(schema: Schema) -> set[str]:
+def possible_types(schema: Schema) -> set[str]:
     """The types a value may have; ``number`` stands for integers too."""
     kinds: Any = schema.get("type", _TYPES)
     found = {kinds} if isinstance(kinds, str) else set(kinds)
@@ -94,7 +92,7 @@ def types_of(schema: Schema) -> set[str]:
 
 
 def allows(schema: Schema, kind: str) -> bool:
-    types = types_of(schema)
+    types = possible_types(schema)
     return kind in types or (kind == "integer" and "number" in types)
 
 
@@ -108,7 +106,7 @@ def finite_values(schema: Schema) -> list[Any] | None:
         return [schema["const"]]
     if "enum" in schema:
         return list(schema["enum"])
-    types = types_of(schema)
+    types = possible_types(schema)
     if types <= {"null", "boolean"} and not any(
         word in schema for word in ("anyOf", "oneOf", "allOf", "not", "$ref")
     ):
@@ -121,14 +119,14 @@ def joined(part: Any, rest: Schema) -> Schema:
     part = as_schema(part)
     if empty(rest):
         return part
-    both = merged(part, rest)
+    both = conjunction(part, rest)
     return {"allOf": [part, rest]} if both is None else both
 
 
-def merged(one: Schema, two: Schema) -> Schema | None:
+def conjunction(one: Schema, two: Schema) -> Schema | None:
     """One schema that says both; None where a keyword stands in both and means two things."""
-    one = {key: value for key, value in one.items() if key not in ANNOTATIONS}
-    two = {key: value for key, value in two.items() if key not in ANNOTATIONS}
+    one = {key: value for key, value in one.items() if key not in IGNORED}
+    two = {key: value for key, value in two.items() if key not in IGNORED}
     shared = {key for key in one if key in two and one[key] != two[key]}
     # A member's rule for all others looks at its neighbours: taken apart from them it would mean something else.
     tables = {"properties", "prefixItems", "patternProperties"}
@@ -170,7 +168,7 @@ def number_reasons(a: Schema, b: Schema, path: str) -> Iterator[Reason]:
             yield Reason(path, f"the {low} is {sign * other[0]:g} now")
     step = b.get("multipleOf")
     if step is not None:
-        given = a.get("multipleOf", 1 if types_of(a) == {"integer"} else None)
+        given = a.get("multipleOf", 1 if possible_types(a) == {"integer"} else None)
         whole = isinstance(step, int) and isinstance(given, int)
         if given != step and not (whole and given % step == 0):
             yield Reason(path, f"must be a multiple of {step} now")
@@ -198,21 +196,6 @@ def prefix_of(schema: Schema) -> list[Any]:
 def rest_of(schema: Schema) -> Any:
     items = schema.get("items", True)
     return schema.get("additionalItems", True) if isinstance(items, list) else items
-
-
-def referred(reference: str, root: Any) -> Any:
-    """What a reference within the document leads to; None where it leads nowhere we know."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
-        return None
-    at = root
-    for part in reference[2:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(at, dict) or name not in at:
-            return None
-        at = cast("Schema", at)[name]
-    return at
 
 
 def local_references(schema: Any) -> bool:
