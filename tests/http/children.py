@@ -147,16 +147,19 @@ def child(*arguments: str) -> AbstractAsyncContextManager[Child]:
 
 
 @asynccontextmanager
-async def started(*command: str) -> AsyncIterator[Child]:
+async def started(*command: str, cwd: Path | None = None, announces: bool = True) -> AsyncIterator[Child]:
+    """A server in a process of its own; it is ready at once if it does not announce its address."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
+        cwd=cwd,
     )
     held = Child(process)
     try:
-        await held.ready()
+        if announces:
+            await held.ready()
         yield held
     finally:
         if process.returncode is None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.transports.http.server.ended_sessions import EndedSessions
-from tests.http.children import NEWEST, ask_until_complete, child
+from tests.http.children import NEWEST, ask_for, ask_until_complete, child
 from tests.support.aio import run
 from tests.support.process import CLI
 from tests.support.waiting import HANG, found, until
@@ -123,6 +123,97 @@ def serve_broken(folder: Path, what: str, workers: str) -> subprocess.CompletedP
         workers,
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
+
+
+LATER = """
+import os, signal
+from contextlib import asynccontextmanager
+from dovetail import Server
+from dovetail.transports.http import workers
+
+workers.FIRST_PAUSE = workers.LONGEST_PAUSE = 0.01
+
+@asynccontextmanager
+async def lifespan(server):
+    if os.path.exists(__file__ + ".broken"):
+        os._exit(7)
+    yield
+
+server = Server("later", lifespan=lifespan)
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+"""
+
+
+def test_replacements_that_never_start_are_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "later.py"
+    path.write_text(LATER)
+
+    @run
+    async def scenario() -> None:
+        async with child(str(path), "--port", "0", "--workers", "2") as served:
+            victim = int(text(await served_by(Web(served))))  # type: ignore[arg-type]
+            (tmp_path / "later.py.broken").touch()
+            os.kill(victim, signal.SIGKILL)
+            assert await served.ended() == 1
+            assert "exited with status 7: the last 8 starts failed (crash loop)" in served.said
+
+    scenario()
+
+
+def test_connections_wait_while_every_worker_is_replaced(slow: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with child(slow, "--port", "0", "--workers", "2") as served:
+            web, pids = Web(served), set[int]()  # type: ignore[arg-type]
+            while len(pids) < 2:
+                pids.add(int(text(await web.call("pid"))))
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            await until(lambda: not any(map(_alive, pids)))
+            answers = await asyncio.gather(*(web.call("pid") for _ in range(20)))
+            assert not pids & {int(text(one)) for one in answers}
+
+    scenario()
+
+
+def test_a_worker_that_is_told_to_stop_is_replaced(slow: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with child(slow, "--port", "0", "--workers", "2") as served:
+            web = Web(served)  # type: ignore[arg-type]
+            victim = int(text(await web.call("pid")))
+            os.kill(victim, signal.SIGTERM)
+            await until(lambda: not _alive(victim))
+            pids = set[int]()
+            while len(pids) < 2:
+                pids.add(int(text(await web.call("pid"))))
+            assert victim not in pids
+            served.process.send_signal(signal.SIGTERM)
+            assert await served.ended() == 0
+
+    scenario()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_signal_ends_the_server_at_once(slow: str, workers: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with child(slow, "--port", "0", "--workers", workers) as served:
+            pid = int(text(await served_by(Web(served))))  # type: ignore[arg-type]
+            connection = await ask_for(served, "stubborn")
+            await Web(served).modern("tools/list")  # type: ignore[arg-type]
+            served.process.send_signal(signal.SIGTERM)
+            await served.says("stopping")
+            served.process.send_signal(signal.SIGTERM)
+            assert await served.ended() == 128 + signal.SIGTERM
+            assert not _alive(pid)
+            assert served.said.count("dovetail: stopping") == 1
+            assert await connection.at_end()
+
+    scenario()
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

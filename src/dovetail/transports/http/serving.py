@@ -58,14 +58,15 @@ class HttpServer:
     async def run(
         self,
         ready: Callable[[], object] | None = None,
+        stopping: Callable[[], object] | None = None,
         *,
         watchdog: Watchdog | None = None,
         worker: bool = False,
     ) -> int:
         """Serve until a signal comes or ``stop`` is requested. Returns the exit status.
 
-        ``ready`` is called when connections are accepted. A ``worker`` stops accepting as soon as it drains, because
-        other processes accept on the same socket.
+        ``ready`` is called when connections are accepted, ``stopping`` when the drain begins. A ``worker`` stops
+        accepting as soon as it drains, because other processes accept on the same socket.
         """
         life, options = self.app.life, self.app.options
         grace = options.shutdown_grace_period
@@ -81,6 +82,8 @@ class HttpServer:
                         ready()
                     await self.stop.wait()
                     drain = self.stop.drain
+                    if stopping is not None:
+                        stopping()
                     if worker:
                         self._listener.stop_accepting()
                 finally:
@@ -105,9 +108,8 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
     keep_blocks()
     bound = address.listen()
     try:
-        return _run_process(
-            HttpApp(service, settings), address, bound, _announcer(address, settings, bound, quiet)
-        )
+        output = _Output(address, settings, bound, quiet=quiet)
+        return _run_process(HttpApp(service, settings), address, bound, output.ready, output.stopping)
     finally:
         bound.close()
         address.remove_socket_file()
@@ -130,7 +132,8 @@ async def serve(
     bound = address.listen()
     try:
         server = HttpServer(HttpApp(service, settings), address, bound)
-        return await server.run(_announcer(address, settings, bound, quiet))
+        output = _Output(address, settings, bound, quiet=quiet)
+        return await server.run(output.ready, output.stopping)
     finally:
         bound.close()
         address.remove_socket_file()
@@ -141,6 +144,7 @@ def _run_process(
     address: BindAddress,
     bound: socket.socket,
     ready: Callable[[], object],
+    stopping: Callable[[], object] | None = None,
     *,
     worker: bool = False,
 ) -> int:
@@ -150,7 +154,7 @@ def _run_process(
     async def main() -> int:
         threads = Threads(app.service.limits.max_threads)
         asyncio.get_running_loop().set_default_executor(DaemonExecutor(threads))
-        return await HttpServer(app, address, bound).run(ready, watchdog=watchdog, worker=worker)
+        return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
 
     try:
         with collecting_rarely(), reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
@@ -180,14 +184,20 @@ def _run_workers(
 
         keep_blocks()
         bound = address.listen()
+        output = _Output(address, settings, bound, quiet=quiet)
+
+        def stop() -> None:
+            bound.close()
+            output.stopping()
+
         try:
             return Supervisor(
                 count,
                 work,
                 # A worker ends by itself before that, unless its watchdog cannot run either.
                 kill_after=settings.shutdown_grace_period + 2 * HTTP_MARGIN + 1.0,
-                on_ready=_announcer(address, settings, bound, quiet),
-                on_stop=bound.close,
+                on_ready=output.ready,
+                on_stop=stop,
             ).run()
         finally:
             bound.close()
@@ -215,11 +225,22 @@ def _certificate_owner(scope: Mapping[str, Any]) -> Principal | None:
     return certificate_principal(scope.get("peer_certificate"))
 
 
-def _announcer(
-    address: BindAddress, settings: HttpOptions, bound: socket.socket, quiet: bool
-) -> Callable[[], None]:
-    """What is called when connections are accepted: it prints the URL."""
-    return lambda: None if quiet else print_line(address.announcement(bound, settings))
+class _Output:
+    """The lines that a server prints about itself, unless it is ``quiet``."""
+
+    def __init__(
+        self, address: BindAddress, settings: HttpOptions, bound: socket.socket, *, quiet: bool
+    ) -> None:
+        self._quiet = quiet
+        self._announcement = address.announcement(bound, settings)
+
+    def ready(self) -> None:
+        if not self._quiet:
+            print_line(self._announcement)
+
+    def stopping(self) -> None:
+        if not self._quiet:
+            print_line("dovetail: stopping when all calls have ended; send the signal again to stop at once")
 
 
 def _split(
