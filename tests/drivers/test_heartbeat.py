@@ -58,18 +58,23 @@ async def test_work_is_repeated_until_it_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "alive"),
-    [(None, True), (ProtocolError("method_not_found"), True), (RequestTimeout("it is silent"), False)],
+    ("error", "errors_count", "alive"),
+    [
+        (None, False, True),
+        (ProtocolError("method_not_found"), True, True),
+        (ProtocolError("method_not_found"), False, False),
+        (RequestTimeout("it is silent"), True, False),
+    ],
 )
 @run
-async def test_any_reaction_to_a_ping_shows_that_a_client_is_there(
-    error: Exception | None, alive: bool
+async def test_an_answer_to_a_ping_shows_that_a_client_is_there(
+    error: Exception | None, errors_count: bool, alive: bool
 ) -> None:
     async def ping() -> None:
         if error is not None:
             raise error
 
-    assert await answers_ping(ping()) is alive
+    assert await answers_ping(ping(), errors_count=errors_count) is alive
 
 
 def wake_ups(pid: int) -> int:

@@ -56,15 +56,15 @@ async def repeat(interval: float, work: Callable[[], Awaitable[object]]) -> None
         await work()
 
 
-async def answers_ping(ping: Awaitable[Any]) -> bool:
-    """Whether the peer reacts to ``ping``. An error response is a reaction, too."""
+async def answers_ping(ping: Awaitable[Any], *, errors_count: bool) -> bool:
+    """Whether the peer answers ``ping``. With ``errors_count`` an error response is an answer, too."""
     try:
         await ping
-    except (RequestTimeout, TransportError) as error:
-        log.info("a client does not answer, its connection is closed: %s", error.message)
+    except DovetailError as error:
+        if errors_count and not isinstance(error, RequestTimeout | TransportError):
+            return True
+        log.info("a client does not answer a ping: %s", error.message)
         return False
-    except DovetailError:
-        pass
     return True
 
 
@@ -105,7 +105,8 @@ class ConnectionHeartbeat:
         return False
 
     async def _ping(self) -> None:
-        if not await answers_ping(self._duplex.request("ping", None, PING_TIMEOUTS)):
+        ping = self._duplex.request("ping", None, PING_TIMEOUTS)
+        if not await answers_ping(ping, errors_count=True):
             self._duplex.hang_up()
         elif self._quiet is not None and self._check():
             self._quiet.start()

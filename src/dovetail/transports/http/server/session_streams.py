@@ -44,7 +44,7 @@ class SessionStreams:
     async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
         try:
             ping = live.ask().request("ping", None, PING_TIMEOUTS, write=general.write)
-            if await answers_ping(ping):
+            if await answers_ping(ping, errors_count=False):
                 live.used = self._service.clock()
                 return
             for sink in tuple(general.sinks):
