@@ -181,6 +181,7 @@ ANSWERED = {
     "HandlerTimeout",
     "InvalidArguments",
     "InvalidProof",
+    "MissingNonce",
     "LoopError",
     "MissingScope",
     "NoToken",

@@ -409,3 +409,17 @@ def test_the_doctor_says_that_nobody_can_log_in_with_a_device(tmp_path: Path) ->
         assert "whose fault: the authorization server" in out
 
     run(tmp_path, test)
+
+
+def test_the_doctor_says_why_the_server_does_not_take_the_token(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        challenge = 'Bearer error="invalid_token", error_description="the token is for another audience"'
+        provider.answers["/mcp"] = lambda request: (
+            Reply(401, {"WWW-Authenticate": challenge}) if "authorization" in request.headers else None
+        )
+        code, out, _ = await dovetail("doctor", "auth", provider.url, "--login")
+        assert code == 1
+        assert "FAIL  accepted: " in out
+        assert "the token is for another audience" in out
+
+    run(tmp_path, test)

@@ -9,9 +9,10 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from dovetail import Context, Principal, Server
-from dovetail.auth import AnyOf, ApiKeys, StaticTokens, Unavailable, Verifier
+from dovetail import Client, Context, Principal, Server
+from dovetail.auth import AnyOf, ApiKeys, InvalidToken, StaticTokens, Unavailable, Verifier
 from dovetail.auth.core.challenge import read
+from dovetail.errors import DovetailError, ProtocolError
 from tests.support.aio import run
 from tests.support.rawclient import MODERN
 from tests.support.schemas import REVISIONS
@@ -383,3 +384,49 @@ def test_an_empty_token_is_no_token() -> None:
 def test_one_server_is_one_resource() -> None:
     with pytest.raises(ValueError, match="same audience"):
         AnyOf(StaticTokens({}, audience="https://a"), StaticTokens({}, audience="https://b"))
+
+
+REASONS = {
+    "expired": InvalidToken("the token has expired"),
+    "audience": InvalidToken("the token is for another audience"),
+    "issuer": InvalidToken("the token is of another issuer"),
+}
+
+
+@pytest.mark.parametrize("why", REASONS)
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_the_reason_of_a_refusal_reaches_the_client_and_the_log(
+    why: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def verify(token: str, scope: Any) -> Principal | None:
+        raise REASONS[why]
+
+    caplog.set_level("INFO", "dovetail")
+    async with served(mail(verify)) as site:
+        with pytest.raises(DovetailError, match=REASONS[why].message):
+            async with Client(f"http://127.0.0.1:{site.port}/mcp", revision=revision, auth="a-token"):
+                pass
+    assert f"request refused kind=invalid_token path=/mcp reason={REASONS[why].message}" in caplog.text
+    assert "a-token" not in caplog.text
+
+
+FORBIDDEN = [
+    ProtocolError("insufficient_permissions", "this tenant is closed"),
+    ProtocolError("authorization_failed", "this tenant is closed"),
+    ProtocolError("access_denied", "this tenant is closed"),
+]
+
+
+@pytest.mark.parametrize("error", FORBIDDEN, ids=lambda error: error.kind)
+@run
+async def test_a_verifier_that_forbids_answers_403_and_asks_for_no_other_token(error: ProtocolError) -> None:
+    async def verify(token: str, scope: Any) -> Principal | None:
+        raise error
+
+    async with served(mail(verify)) as site:
+        answer = await post(site, call("who"), ANN)
+        [challenge] = read(answer.headers["www-authenticate"])
+        assert answer.status == 403
+        assert challenge.parameters["error"] == "insufficient_scope"
+        assert challenge.parameters["error_description"] == "this tenant is closed"

@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from dovetail import Client, Context, Server
+from dovetail import Client, Context, Principal, Server
 from dovetail.auth import (
     ClientCredentials,
     DPoP,
@@ -25,8 +25,10 @@ from dovetail.auth import (
 from dovetail.auth.client.signing import KeySigner, digest
 from dovetail.auth.core.challenge import read
 from dovetail.auth.server.links import environment_principal
+from dovetail.auth.server.proofs import MissingNonce, Proofs
 from dovetail.errors import DovetailError
 from dovetail.stores import MemoryStore
+from dovetail.wire.seal import Keys, Seal
 from tests.support.aio import run
 from tests.support.web import Response, Site, modern, served
 
@@ -116,8 +118,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"htu": 7}, "no htu"),
     ({"ath": digest("another token")}, "another token"),
     ({"ath": None}, "no ath"),
-    ({"iat": 1}, "not of now"),
-    ({"iat": 1 << 40}, "not of now"),
+    ({"iat": 1}, "iat is more than 300 s away"),
+    ({"iat": 1 << 40}, "iat is more than 300 s away"),
     ({"iat": "now"}, "when it was made"),
     ({"iat": True}, "when it was made"),
     ({"jti": None}, "no jti"),
@@ -353,3 +355,58 @@ def test_our_client_with_dpop_is_let_in_by_our_server(revision: str, verifier: s
                             assert (await client.call_tool("who")).text in ("somebody", "machine")
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("minutes", [-4.9, 4.9])
+@run
+async def test_a_clock_that_is_off_by_less_than_five_minutes_is_good_enough(minutes: float) -> None:
+    async with served(behind()) as site:
+        mine = token()
+        assert (await send(site, mine, proof(mine, iat=time.time() + 60 * minutes))).status == 200
+        late = await send(
+            site, mine, proof(mine, iat=time.time() + 60 * (minutes + (1 if minutes > 0 else -1)))
+        )
+        assert (late.status, said(late)[1]) == (401, "invalid_dpop_proof")
+
+
+@run
+async def test_where_nonces_are_required_the_challenge_brings_one_for_the_next_proof() -> None:
+    server = behind()
+    async with served(server, dpop_nonces=True) as site, served(server, dpop_nonces=True) as twin:
+        mine = token()
+        refused = await send(site, mine, proof(mine))
+        assert (refused.status, said(refused)[1]) == (401, "use_dpop_nonce")
+        nonce = refused.headers["dpop-nonce"]
+        for where in (site, site, twin):
+            assert (await send(where, mine, proof(mine, nonce=nonce))).status == 200
+        for other in ("made-up", nonce[:-2], 7):
+            again = await send(site, mine, proof(mine, nonce=other))
+            assert (again.status, said(again)[1]) == (401, "use_dpop_nonce")
+            assert again.headers["dpop-nonce"]
+        wrong = await send(site, mine, proof(mine, nonce=nonce, htm="GET"))
+        assert said(wrong)[1] == "invalid_dpop_proof"
+
+
+@run
+async def test_without_that_option_no_nonce_is_sent() -> None:
+    async with served(behind()) as site:
+        mine = token()
+        refused = await send(site, mine, proof(mine, iat=1))
+        assert "dpop-nonce" not in refused.headers
+        assert (await send(site, mine, proof(mine, nonce="any"))).status == 200
+
+
+def nonce_of(now: list[float]) -> Proofs:
+    return Proofs(clock=lambda: now[0], nonces=Seal(Keys.random(), 10_000, owner="shop"))
+
+
+@run
+async def test_a_nonce_expires() -> None:
+    now = [time.time()]
+    proofs = nonce_of(now)
+    nonce = proofs.nonce()
+    mine, who = token(), Principal("ann", claims={"cnf": {"jkt": MINE.thumbprint}})
+    await proofs.check(proof(mine, nonce=nonce), mine, who, "POST", [AUDIENCE])
+    now[0] += 301
+    with pytest.raises(MissingNonce, match="expired"):
+        await proofs.check(proof(mine, nonce=nonce, iat=now[0]), mine, who, "POST", [AUDIENCE])

@@ -72,10 +72,10 @@ KEYS_TRIED: Final = 8
 """Keys that are tried on a token that names none."""
 KEY_REFRESHES: Final = 5
 """Fetches of a key set in a row because of unknown keys; then one each `REFUSED_SECONDS`."""
-PROOF_SECONDS: Final = 60.0
-"""Seconds for which a proof of possession is good, once."""
-PROOF_AHEAD: Final = 5.0
-"""Seconds by which the clock of whoever made it may be ahead of ours."""
+PROOF_SECONDS: Final = 300.0
+"""Seconds by which the ``iat`` of a DPoP proof may be before or after the server's time (SEP-1932)."""
+PROOF_NONCE_SECONDS: Final = 300.0
+"""Seconds for which a nonce of the server is accepted in DPoP proofs."""
 PROOF_SIZE: Final = 8 << 10
 """Characters of a proof."""
 PROOFS_KEPT: Final = 500_000

@@ -169,6 +169,8 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """The resource identifier in the metadata; by default the audience of its tokens, else its URL."""
     authorization_servers: tuple[str, ...] = ()
     """URLs of the authorization servers; by default the issuers of the verifier."""
+    dpop_nonces: bool = False
+    """Require a nonce of this server in DPoP proofs, so that a proof made in advance is worthless."""
     metrics: bool | str = False
     """Serve metrics at ``/metrics``, as ``DOVETAIL_METRICS=1`` does. A folder name is shared by several processes that
     were not started by ``workers``."""

@@ -23,7 +23,7 @@ from ..errors import RequestTimeout, TransportError
 from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
 from .http.client.addresses import shown
 from .http.client.dialing import dial
-from .http.client.requests import quote
+from .http.client.requests import quote, status_advice
 from .http.client.routes import request, route_to
 from .stream import Waiters, lost_because, shared_buffer, taken
 
@@ -187,8 +187,10 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         if refusal is not None or response.status_code != 101:
             status = response.status_code
             said = f": {quote(bytes(response.body), response.headers)}" if response.body else ""
-            text = f"{self._where} refused the WebSocket with HTTP {status}{said}"
-            self._reason = StatusError(status, text, challenge=response.headers.get("WWW-Authenticate"))
+            challenge = response.headers.get("WWW-Authenticate")
+            advice = status_advice(status, challenge)
+            text = f"{self._where} refused the WebSocket with HTTP {status}{said}{advice}"
+            self._reason = StatusError(status, text, challenge=challenge)
             self.abort()
             return
         self.opened.set_result(None)

@@ -28,7 +28,7 @@ from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from ..settings import OWN_TOKEN_LENGTH, OWN_TOKENS_KEPT, SEAL_KEYS_KEPT, SHORTEST_KEY, Limits
 from .frames import UNREADABLE
 
-Purpose = Literal["state", "cursor", "session"]
+Purpose = Literal["state", "cursor", "session", "dpop"]
 """What a token is for. A token of one purpose never opens as another: the keys differ."""
 
 _VERSION: Final = "v2"

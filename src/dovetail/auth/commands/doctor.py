@@ -19,6 +19,7 @@ from ...errors import DovetailError, ProtocolError, TransportError
 from ...settings import Reconnect
 from ...telemetry.terminal import log_to_stderr, printable
 from ...transports.http.client.pool import HttpFetch
+from ...transports.http.client.requests import refusal_reason
 from ..client.authorizer import Authorizer
 from ..client.driving import Driver
 from ..client.guarding import AddressGuard
@@ -130,7 +131,10 @@ class Examination:
                     Finding("accepted", True, f"the server took the token, and speaks {client.revision}")
                 )
         except (StatusError, ProtocolError) as error:
-            said = f"HTTP {error.status}" if isinstance(error, StatusError) else error.message
+            said = error.message
+            if isinstance(error, StatusError):
+                reason = refusal_reason(error.status, error.challenge)
+                said = f"HTTP {error.status}" + ("" if reason is None else f" ({reason})")
             detail = f"the server answered {said} to the token it asked for"
             self._found(Finding("accepted", False, detail, "server", _ACCEPT))
 

@@ -12,15 +12,16 @@ from typing import Any, Protocol
 
 from ...core.principal import Principal
 from ...core.rights import MissingScope
-from ...errors import DovetailError
+from ...errors import DovetailError, http_status
 from ...settings import LONGEST_TOKEN
 from ...stores.base import Store
 from ...stores.places import owner_of
+from ...wire.seal import Seal
 from ..core import resource, urls
 from ..core.challenge import bearer, proving, write
 from ..core.scopes import scope_text
 from .pages import Page, PageAnswer, PageRequest
-from .proofs import ALGORITHMS, InvalidProof, Proofs
+from .proofs import ALGORITHMS, InvalidProof, MissingNonce, Proofs
 from .proven import proof
 from .verifier import InvalidToken, Unavailable, as_verifier
 
@@ -63,6 +64,7 @@ class Gate:
         resource: str | None = None,
         authorization_servers: Iterable[str] = (),
         store: Store | None = None,
+        nonces: Seal | None = None,
     ) -> None:
         whole = as_verifier(auth)
         self._verifiers = tuple(whole.members())
@@ -71,7 +73,8 @@ class Gate:
         for one in self._verifiers:
             one.attach(store)
             self.pages |= one.pages(path)
-        self._proofs: Proofs | None = Proofs(store) if any(one.proves for one in self._verifiers) else None
+        proves = any(one.proves for one in self._verifiers)
+        self._proofs: Proofs | None = Proofs(store, nonces=nonces) if proves else None
         named = [one.header for one in self._verifiers] + (["dpop"] if self._proofs is not None else [])
         self.headers: tuple[str, ...] = tuple(dict.fromkeys(named))
         """Where tokens come from, in lower case."""
@@ -137,11 +140,9 @@ class Gate:
     def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
         """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""
         basic = self._basic
-        if isinstance(error, MissingScope):
-            scope, code = scope_text(error.scopes | basic), "insufficient_scope"
-        else:
-            refused = "invalid_dpop_proof" if isinstance(error, InvalidProof) else "invalid_token"
-            scope, code = scope_text(basic or offered), None if isinstance(error, NoToken) else refused
+        code = _error_code(error)
+        wanted = error.scopes | basic if isinstance(error, MissingScope) else basic or offered
+        scope = scope_text(wanted)
         said = bearer(
             resource_metadata=self._metadata_url(head),
             scope=scope,
@@ -151,6 +152,10 @@ class Gate:
         if self._proofs is not None and (isinstance(error, InvalidProof) or _is_proved(head.headers)):
             said = proving(said, ALGORITHMS)
         return write(said)
+
+    def nonce(self, error: DovetailError) -> str | None:
+        """The value of ``DPoP-Nonce`` beside the challenge for ``error``; None where it needs none."""
+        return None if self._proofs is None or not isinstance(error, InvalidProof) else self._proofs.nonce()
 
     def metadata(self, head: Head, offered: Iterable[str]) -> bytes:
         """The metadata document; whoever asks for it needs no token."""
@@ -181,6 +186,18 @@ class Gate:
             head.scope.get("scheme", "http"), head.scope.get("scheme", "http")
         )
         return f"{scheme}://{head.headers.get('host', 'localhost')}"
+
+
+def _error_code(error: DovetailError) -> str | None:
+    """The ``error`` of a challenge (RFC 6750, 3.1; RFC 9449, 7.1)."""
+    if isinstance(error, NoToken):
+        return None
+    if isinstance(error, MissingNonce):
+        return "use_dpop_nonce"
+    if isinstance(error, InvalidProof):
+        return "invalid_dpop_proof"
+    # Another token of the same user would not help: the caller is known, and may not.
+    return "insufficient_scope" if http_status(error.kind) == 403 else "invalid_token"
 
 
 def plain_challenge(error: DovetailError) -> str:

@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...core.principal import Principal
+from ...errors import ProtocolError
 from ...stores.base import Store, StoreError
+from ...wire.seal import Seal
 from ..core.pkce import base64url
 from ..core.urls import origin_of
-from ..settings import PROOF_AHEAD, PROOF_SECONDS, PROOF_SIZE, PROOFS_KEPT
+from ..settings import PROOF_NONCE_SECONDS, PROOF_SECONDS, PROOF_SIZE, PROOFS_KEPT
 from .verifier import InvalidToken, Unavailable
 
 ALGORITHMS: Final = (
@@ -29,15 +31,26 @@ class InvalidProof(InvalidToken):
     """The token may be good; that the caller may use it is not proved."""
 
 
+class MissingNonce(InvalidProof):
+    """The proof has no nonce of this server, or an old one. The challenge brings a new one (RFC 9449, 9)."""
+
+
 class Proofs:
     """The proofs of one server. Each is good once; what was seen is remembered for as long as it could come again.
 
-    With a ``store`` all processes that share it remember together.
+    With a ``store`` all processes that share it remember together. With ``nonces`` each proof must have a nonce that
+    was sealed with them; processes that share the keys accept each other's.
     """
 
-    def __init__(self, store: Store | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.time,
+        nonces: Seal | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._nonces = nonces
         self._seen: dict[bytes, float] = {}
 
     async def check(
@@ -64,7 +77,27 @@ class Proofs:
             raise InvalidProof("the proof is for another method (htm)")
         if _place(_text(claims, "htu")) not in {_place(place) for place in places}:
             raise InvalidProof("the proof is for another URL (htu)")
+        self._check_nonce(claims)
         await self._once(claims, bound)
+
+    def nonce(self) -> str | None:
+        """A new nonce for the next proof of a client; None where proofs need none."""
+        if self._nonces is None:
+            return None
+        return self._nonces.seal("dpop", b"", expires=self._clock() + PROOF_NONCE_SECONDS)
+
+    def _check_nonce(self, claims: dict[str, Any]) -> None:
+        if self._nonces is None:
+            return
+        nonce = claims.get("nonce")
+        if not isinstance(nonce, str):
+            raise MissingNonce("the DPoP proof has no nonce of this server: use the one in DPoP-Nonce")
+        try:
+            self._nonces.open("dpop", nonce, now=self._clock())
+        except ProtocolError:
+            raise MissingNonce(
+                "the nonce of the DPoP proof is unknown or has expired: use the one in DPoP-Nonce"
+            ) from None
 
     def _signed(self, proof: str, header: dict[str, Any], thumbprint: str) -> dict[str, Any]:
         """The claims of a proof whose signature is that of the key which the token is bound to."""
@@ -89,14 +122,16 @@ class Proofs:
         now, made = self._clock(), claims.get("iat")
         if isinstance(made, bool) or not isinstance(made, int | float):
             raise InvalidProof("the proof does not say when it was made (iat)")
-        if not now - PROOF_SECONDS <= made <= now + PROOF_AHEAD:
-            raise InvalidProof("the proof is not of now (iat)")
+        if not abs(now - made) <= PROOF_SECONDS:
+            raise InvalidProof(
+                f"the proof's iat is more than {PROOF_SECONDS:g} s away from the server's time: set the clock"
+            )
         name = hashlib.blake2b(msgspec.json.encode((bound, _text(claims, "jti"))), digest_size=16).digest()
         seen = self._seen
         while seen and (seen[first := next(iter(seen))] < now or len(seen) >= PROOFS_KEPT):
             del seen[first]
         first = name not in seen
-        seen[name] = now + (lifetime := PROOF_SECONDS + PROOF_AHEAD)
+        seen[name] = now + (lifetime := 2 * PROOF_SECONDS)  # a proof may be made ahead of our time
         if first and self._store is not None:
             try:
                 first = await self._store.put(f"proofs/{name.hex()}", b"", ttl=lifetime, only_new=True)

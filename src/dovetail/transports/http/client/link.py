@@ -42,7 +42,7 @@ from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
-from .requests import OriginRequests, excerpt, media_type, quote, status_error
+from .requests import OriginRequests, excerpt, media_type, quote, refusal_reason, status_error
 
 log = logging.getLogger("dovetail.client")
 
@@ -239,6 +239,10 @@ class StreamableLink(HttpLink):
             self._session_lost(unread=not named)
         if error is not None:
             # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
+            reason = refusal_reason(response.status, response.headers.get("WWW-Authenticate"))
+            if reason is not None and reason not in error.message:
+                error.message = f"{error.message}: {reason}"
+                error.args = (error.message,)
             self._conversation.requests.refuse(outgoing.id, error)
             return
         raise await status_error(response, outgoing.method, body)

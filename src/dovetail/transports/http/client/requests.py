@@ -113,13 +113,32 @@ async def status_error(response: Response, what: str, body: bytes | None = None)
     if body is None:
         body = await excerpt(response)
     said = f": {quote(body, headers)}" if body.strip() else ""
-    advice = _ADVICE.get(status, "")
+    challenge = headers.get("WWW-Authenticate")
     return StatusError(
         status,
-        f"{what} was answered with HTTP {status}{said}{advice}",
+        f"{what} was answered with HTTP {status}{said}{status_advice(status, challenge)}",
         retry_after=_seconds(headers.get("Retry-After")),
-        challenge=headers.get("WWW-Authenticate"),
+        challenge=challenge,
     )
+
+
+def status_advice(status: int, challenge: str | None) -> str:
+    """What to do about a status, in parentheses; for 401 and 403 with the reason that the challenge gives."""
+    reason = refusal_reason(status, challenge)
+    return _ADVICE.get(status, "") if reason is None else f" (the server refused the authorization: {reason})"
+
+
+def refusal_reason(status: int, challenge: str | None) -> str | None:
+    """Why a server refused the authorization, as its challenge says (RFC 6750, 3); None where it does not."""
+    if status not in (401, 403) or challenge is None:
+        return None
+    from ....auth.core.challenge import read  # only clients that are refused need it
+
+    for one in read(challenge):
+        reason = one.parameters.get("error_description") or one.parameters.get("error")
+        if reason is not None:
+            return "".join(each for each in reason[:200] if each.isprintable())
+    return None
 
 
 _ADVICE = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from .exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
 
 if TYPE_CHECKING:
     from ....auth.server.gate import Gate
+
+log = logging.getLogger("dovetail")
 
 
 class Identity:
@@ -46,6 +49,7 @@ class Identity:
                 resource=options.resource,
                 authorization_servers=options.authorization_servers,
                 store=service.store,
+                nonces=service.seal if options.dpop_nonces else None,
             )
         self.asked = auth is not None or options.principal is not None
         """Whether anybody wants to know who calls."""
@@ -78,7 +82,8 @@ class Identity:
             if self._gate is not None:
                 return await self._gate.enter(head)
             return None if self._principal is None else as_principal(self._principal(head.scope))
-        except DovetailError:
+        except DovetailError as error:
+            log_refusal(error, head)
             raise
         except Exception:  # noqa: BLE001  the author's function failed; the client learns only that
             raise mask("the principal of a request") from None
@@ -87,7 +92,10 @@ class Identity:
         """What goes with a stranger's ``error``, so that the caller knows how to come back."""
         if self._gate is None or status not in (401, 403):
             return ()
-        return (("www-authenticate", self._gate.challenge(error, head, self._service.component_scopes())),)
+        challenge = self._gate.challenge(error, head, self._service.component_scopes())
+        nonce = self._gate.nonce(error)
+        named = (("www-authenticate", challenge),)
+        return named if nonce is None else (*named, ("dpop-nonce", nonce), ("cache-control", "no-store"))
 
     def step_up(self, error: DovetailError, head: Head) -> Headers:
         """What goes with the ``error`` of a call: a challenge where further scopes would help."""
@@ -119,6 +127,12 @@ _ANYBODY: Headers = (
     ("cache-control", "no-store"),
 )
 """Pages of every origin may read what is no secret; shared caches may not, as it names the host that was asked."""
+
+
+def log_refusal(error: DovetailError, head: Head) -> None:
+    """Log why a caller is not let in. A request without a token is how logins begin, so it is no news."""
+    level = logging.DEBUG if error.kind == "authentication_failed" else logging.INFO
+    log.log(level, "request refused kind=%s path=%s reason=%s", error.kind, head.path, error.message)
 
 
 @contextmanager
