@@ -291,7 +291,7 @@ def test_reload_with_several_workers_is_a_wrong_command_line(tmp_path: Path) -> 
         async with dev(
             tmp_path, "notes.py", "--http", "--reload", "--workers", "2", command="run"
         ) as running:
-            await running.hear("--reload has one worker")
+            await running.hear("--reload works with one worker only")
             assert await running.process.wait() == 2
 
     asyncio.run(test())

@@ -1,4 +1,4 @@
-"""``dovetail run FILE[:name]``: serve it."""
+"""``dovetail run FILE[:name]``: serve the server in a file or module, a URL, or a file of servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def parser() -> argparse.ArgumentParser:
     add_transports(result)
     settings.add_environment(result)
     result.add_argument(
-        "--reload", action="store_true", help="take edits while clients stay, as dovetail dev does"
+        "--reload",
+        action="store_true",
+        help="reload edits while clients stay connected, as dovetail dev does",
     )
     return result
 
@@ -71,9 +73,9 @@ def main(command: str, arguments: list[str]) -> int:
     if other is not None:
         from . import compose
 
-        known.env = []  # here it is for the command behind
+        known.env = []  # for bridge and gateway, --env is for the command they start
         os.environ |= _environment(parser(), known)
-        # No others: a .env is not the place to agree to the commands that stand beside it (--yes).
+        # Only options of `run`: a .env must not agree to the commands of the file beside it (--yes).
         ours = {settings.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
         return compose.main(other, arguments, {name: os.environ[name] for name in ours})
     options = read(parser(), words)
@@ -85,8 +87,10 @@ def main(command: str, arguments: list[str]) -> int:
 
 
 def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """What the command line, the environment and a ``.env`` say. What a ``.env`` says is put into the environment, too,
-    unless it may change meanwhile."""
+    """Read the command line, the environment and the ``.env``.
+
+    The ``.env`` is also put into the environment, unless --reload reads it again.
+    """
     given = typed(parsing, words)
     found = _environment(parsing, given)
     settings.take_defaults(parsing, found, given)
@@ -99,15 +103,15 @@ def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespa
 
 
 def typed(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """What the command line itself says; an option of HTTP that does not stand there is None."""
-    return parsing.parse_args(words, argparse.Namespace(**dict.fromkeys(_OF_HTTP)))
+    """Read the command line alone; an HTTP option that is not on it is None."""
+    return parsing.parse_args(words, argparse.Namespace(**dict.fromkeys(_HTTP_OPTIONS)))
 
 
 def check_transport(
     parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
 ) -> None:
-    """End the command if what was typed means nothing without HTTP. The environment may be for several commands."""
-    idle = [f"--{name.replace('_', '-')}" for name in _OF_HTTP if getattr(given, name) is not None]
+    """End the command if an HTTP option was typed without HTTP. The environment may be for several commands."""
+    idle = [f"--{name.replace('_', '-')}" for name in _HTTP_OPTIONS if getattr(given, name) is not None]
     if idle and not (options.http or options.sse or options.ws):
         parsing.error(f"{', '.join(idle)}: only with --http, --sse or --ws, and none of them is given")
 
@@ -123,18 +127,18 @@ def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) ->
 
 
 def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
-    """A front for the file, served as the file itself would be."""
+    """A proxy that serves the file and reloads it."""
     from ..inspector.dev import Reloading
 
     if options.workers > 1:
-        parser().error("--reload has one worker: the front that keeps the connections")
+        parser().error("--reload works with one worker only")
     target.prepare(options)
     told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
     return Reloading(options.target, lambda name, note: None, **told).front
 
 
 def _other(name: str) -> str | None:
-    """The command that serves what is no server of ours: a URL, or a file of servers."""
+    """The command that serves a URL or a file of servers; None for a Python file or module."""
     if name.startswith(("http://", "https://")):
         return "bridge"
     return "gateway" if name.endswith(".json") else None
@@ -145,7 +149,7 @@ def _over_stdio(options: argparse.Namespace) -> bool:
 
 
 def divert(options: argparse.Namespace) -> None:
-    """Before any code of others is imported: a print at its top level must not reach the client."""
+    """Keep stdout for the protocol: a print while the author's code is imported must not reach the client."""
     if _over_stdio(options):
         from ..transports import stdio
 
@@ -155,7 +159,7 @@ def divert(options: argparse.Namespace) -> None:
 def serve(server: Server, options: argparse.Namespace) -> int:
     """Serve as the options say. Returns the exit status."""
     if options.workers <= 1 or not (options.http or options.sse or options.ws):
-        check(server.store)  # several workers: checked once they have one
+        check(server.store)  # `serving.run` checks the store of several workers
     if _over_stdio(options):
         from ..transports import stdio
 
@@ -169,16 +173,16 @@ def serve(server: Server, options: argparse.Namespace) -> int:
     return serving.run(service, workers=options.workers, **_http_options(options))
 
 
-_AS_THEY_ARE: Final = (
+_PASSED_ON: Final = (
     "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_remote", "stateless", "json_only", "metrics",
     "json",
 )  # fmt: skip
-"""Options that the HTTP server has under the same names."""
-_OF_HTTP: Final = (
-    *(name for name in _AS_THEY_ARE if name not in ("allow_remote", "json")),
+"""Options that `serving.run` takes under the same names."""
+_HTTP_OPTIONS: Final = (
+    *(name for name in _PASSED_ON if name not in ("allow_remote", "json")),
     "workers", "allowed_host", "allowed_origin",
 )  # fmt: skip
-"""Options that mean nothing on other transports."""
+"""Options that other transports do not have."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
@@ -219,5 +223,5 @@ def _http_options(options: argparse.Namespace) -> dict[str, Any]:
         "announce": "ws" if options.ws else "sse" if options.sse else "http",
         "allowed_hosts": tuple(options.allowed_host or ()),
         "allowed_origins": tuple(options.allowed_origin or ()),
-        **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},
+        **{name: value for name, value in vars(options).items() if name in _PASSED_ON},
     }

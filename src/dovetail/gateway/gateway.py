@@ -43,8 +43,6 @@ class Gateway(Server):
     Whose tokens are to be exchanged for those of servers has to have one.
     """
 
-    forwards = True
-
     def __init__(
         self,
         source: Source,

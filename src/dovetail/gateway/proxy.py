@@ -37,8 +37,6 @@ class Proxy(Server):
     the principal, or a `TokenExchange`.
     """
 
-    forwards = True
-
     def __init__(
         self,
         target: Any,

@@ -1,6 +1,6 @@
-"""How a server gets onto a wire, or answers whoever brings bytes of their own.
+"""Serving: over a transport, as an ASGI application, or one message at a time.
 
-Transports are imported when asked for: a pipe costs no HTTP stack.
+A transport is imported when it is first used, so a stdio server does not load the HTTP stack.
 """
 
 from __future__ import annotations
@@ -38,25 +38,23 @@ Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 
 
 class Serving:
-    """The part of a `Server` that is spoken to."""
+    """The methods of a `Server` that serve it."""
 
     routes: Routes | None = None
-    """The author's own, beside the endpoint; made with the first one."""
+    """Custom HTTP routes; None until the first one is added."""
     elsewhere: Elsewhere | None
-    forwards: bool = False
-    """Whether it answers by asking other servers."""
     event_history: Any = None
-    """An author's own place for the events of legacy HTTP sessions (`EventHistory` of the transport)."""
+    """Where the events of legacy HTTP sessions are stored, in place of the store (`EventHistory`)."""
 
     def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
         """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.
 
-        It takes a `dovetail.Request` and returns text, bytes, something for JSON, None (204) or a
-        `Response`; plain functions run in a worker thread. Host and Origin are checked as for the endpoint. Where the
-        server verifies tokens the caller needs one, unless ``auth=False`` opens the route to everybody.
+        It takes a `dovetail.Request` and returns text, bytes, a value for JSON, None (204) or a `Response`. Plain
+        functions run in a worker thread. Host and Origin are checked as for the endpoint. Where the server verifies
+        tokens the caller needs one, unless ``auth=False`` opens the route to all callers.
 
         Raises:
-            RegistrationError: the path is none or taken, or a method is none.
+            RegistrationError: the path or a method is not valid, or the path is taken.
         """
         from ..core.routes import Route, Routes  # most servers have none
 
@@ -71,18 +69,18 @@ class Serving:
         return add
 
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]:
-        """All own routes that answer ``path``, those of what is mounted here last."""
+        """All custom routes that match ``path``; those of mounted servers come last."""
         found = [] if self.routes is None else self.routes.find(path)
         return found if self.elsewhere is None else found + self.elsewhere.find_routes(path)
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
-        """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never
-        raises for its content.
+        """Answer one message or batch: bytes (or text) in, bytes out, None when there is no answer. Never raises for
+        its content.
 
-        ``scope`` says what the surroundings know: ``session`` (a legacy `Session` to serve in), ``revision``
-        (serve without a session, as if that revision had been negotiated), ``principal``, and ``notify``, a
-        callable that takes the notifications that come before the reply. The handler sees all of it as
-        ``ctx.scope``. Without session and revision, a legacy request is told to initialize.
+        ``scope`` has what the caller knows: ``session`` (a legacy `Session` to serve in), ``revision`` (serve without
+        a session, as if that revision had been negotiated), ``principal``, and ``notify``, a function that gets the
+        notifications sent before the reply. The handler sees all of it as ``ctx.scope``. Without session and
+        revision, a legacy request is refused with the advice to initialize.
         """
         server, known = cast("Server", self), EMPTY if scope is None else scope
         take = known.get("notify")
@@ -97,21 +95,21 @@ class Serving:
         return reply
 
     async def serve(self, transport: Transport = "stdio", **options: Any) -> None:
-        """Serve until told to stop; the options are the transport's."""
+        """Serve until cancelled or stopped; the options are those of the transport."""
         await _module(transport).serve(self, **self._sized(transport, options))
 
     def run(self, transport: Transport = "stdio", **options: Any) -> None:
-        """`serve` in an event loop of its own: ``server.run()``, ``server.run("http", port=8000)``.
+        """`serve` in a new event loop: ``server.run()``, ``server.run("http", port=8000, workers=2)``.
 
         Raises:
-            SystemExit: with the status, when it is not 0: 130 after a Ctrl-C.
+            SystemExit: the exit status is not 0, such as 130 after Ctrl-C.
         """
         status = _module(transport).run(self, **self._sized(transport, options))
         if status:
             raise SystemExit(status)
 
     def asgi(self, **options: Any) -> Any:
-        """This server as an ASGI application, for any ASGI host."""
+        """This server as an ASGI application, for any ASGI server."""
         module = importlib.import_module("dovetail.transports.http.server.asgi")
         return module.face(self, **self._sized("http", options))
 
@@ -121,7 +119,7 @@ class Serving:
         return module.face(self, **self._sized("http", options))
 
     def _sized(self, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options without erlmcp's names for limits; those that concern this transport are set."""
+        """The options without erlmcp's names of limits; limits of this transport are set on the server."""
         server = cast("Server", self)
         others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
         for name in options.keys() - others.keys():

@@ -1,9 +1,9 @@
-"""Be the main program of a process: one loop, the two signals, and an end that always comes.
+"""The main program of a process: its event loop, SIGINT and SIGTERM, and a watchdog that ends it in time.
 
-SIGINT cancels what runs and ends the process within half a second; SIGTERM (and the end of the input) lets
-calls finish within a grace time. Neither can rely on the event loop alone, because a handler may be blocking
-it, nor on threads coming back, because a handler may be stuck in one. So a watchdog thread ends the process
-when the time is up, and a second signal does so at once.
+SIGINT cancels the calls in progress and ends the process within half a second. SIGTERM, and the end of the input,
+let calls finish within a grace period. Neither can rely on the event loop, because a handler may block it, nor on
+threads that return, because a handler may be stuck in one. So a watchdog thread ends the process when the time is
+up, and a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 class Stop:
-    """When to end, and how much time calls under way still get."""
+    """A request to stop, and the time that calls in progress still get."""
 
     def __init__(self) -> None:
         self.drain: float = GRACE_SECONDS
@@ -52,23 +52,24 @@ class Stop:
         self._wanted = asyncio.Event()
 
     def request(self, drain: float, status: int = 0) -> None:
+        """Ask the program to stop: calls get ``drain`` seconds, and the process exits with ``status``."""
         self.drain = drain
         self.status = status
         self._wanted.set()
 
     async def wait(self) -> None:
-        """Return when a signal asked for the end."""
+        """Return when the program is asked to stop."""
         await self._wanted.wait()
 
 
 async def until_closed(duplex: Duplex, stop: Stop | None) -> None:
-    """Wait until the peer has left, or end the connection when ``stop`` is asked for."""
+    """Wait until the peer has disconnected, or close the connection when ``stop`` is requested."""
     ended = asyncio.ensure_future(duplex.wait_closed())
     asked = asyncio.ensure_future(_never() if stop is None else stop.wait())
     try:
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
-            # 2026-07-28, Subscriptions: a server that shuts down completes its listen streams before it hangs up.
+            # 2026-07-28, Subscriptions: a server that shuts down completes its listen streams before it disconnects.
             duplex.service.end_listening()
             await duplex.close(drain=duplex.grace if stop is None else stop.drain)
         await ended
@@ -82,25 +83,25 @@ async def _never() -> None:
 
 
 class Watchdog:
-    """Ends the process after a while unless it is called off."""
+    """Ends the process after some seconds unless it is cancelled."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
 
     def arm(self, seconds: float, status: int) -> None:
-        self.call_off()
+        self.cancel()
         self._timer = threading.Timer(seconds, exit_now, (status,))
         self._timer.daemon = True
         self._timer.start()
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def exit_now(status: int) -> NoReturn:
-    """End the process, whatever it is doing."""
+    """End the process at once, without cleaning up."""
     kill_all()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -185,7 +186,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
         with collecting_rarely(), reported():
             asyncio.run(supervised())
     finally:
-        watchdog.call_off()
+        watchdog.cancel()
     return stops[0].status
 
 

@@ -1,4 +1,4 @@
-"""Unix sockets that listen: one that a killed server has left is replaced, and none is left behind."""
+"""Listening Unix sockets: the file of a killed server is replaced, and ours is removed at the end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import stat
 
 
 def bind(path: str) -> socket.socket:
-    """A socket at ``path``. One that nobody listens on any more makes room.
+    """Return a socket bound to ``path``. The socket file of a server that has ended is replaced.
 
     Raises:
-        OSError: somebody listens there, something else is there, or it cannot be made.
+        OSError: another server listens there, ``path`` is another kind of file, or it cannot be created.
     """
     bound = socket.socket(socket.AF_UNIX)
     try:
@@ -24,7 +24,7 @@ def bind(path: str) -> socket.socket:
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """What tells the file at ``path`` from one that comes later; None where there is none."""
+    """The device and inode of the file at ``path``, which tell it from a later one; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -33,7 +33,7 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def remove(path: str, bound: tuple[int, int] | None = None) -> None:
-    """Take the socket away; where it is told what was ``bound``, no other."""
+    """Delete the socket file; only if it still is ``bound``, where that is given."""
     if bound is None or identity(path) == bound:
         try:
             os.unlink(path)

@@ -160,7 +160,7 @@ def _run_process(
         with collecting_rarely(), reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
     finally:
-        watchdog.call_off()
+        watchdog.cancel()
 
 
 def _run_workers(
