@@ -11,12 +11,15 @@ from dovetail.settings import CALLBACKS_RUNNING
 from dovetail.wire.revisions import REVISIONS
 
 from ..support.aio import run
+from ..support.waiting import until
 from ..support.web import served
 from .scripted import Peer, legacy
 
 
 @run
-async def test_news_for_which_there_is_no_room_are_dropped_and_counted() -> None:
+async def test_news_for_which_there_is_no_room_are_dropped_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     gate = asyncio.Event()
 
     async def slow(_: Any) -> None:
@@ -32,7 +35,10 @@ async def test_news_for_which_there_is_no_room_are_dropped_and_counted() -> None
     async with Client(legacy(answer), revision="legacy", on_log=slow) as client:
         await client.ping()
         assert client.violations == {"notification_queue_full": 3}
+        warnings = [record.message for record in caplog.records if "dropped" in record.message]
+        assert len(warnings) == 1
         gate.set()
+        await until(lambda: "notifications dropped count=3" in caplog.text)
 
 
 def asking() -> Server:

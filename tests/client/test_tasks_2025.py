@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.errors import ProtocolError, RequestTimeout, StateError
+from dovetail.errors import DovetailError, ProtocolError, RequestTimeout, StateError
 from dovetail.layers import Timing
 from dovetail.testing import connect
 
 from ..support.aio import run
+from ..support.waiting import HANG
 from .scripted import Peer, Scripted, legacy, text
 
 SERVED = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
@@ -242,7 +243,7 @@ async def test_a_hosted_task_can_be_cancelled_once_and_unknown_ones_not() -> Non
 # --- URLs that an error asks for -------------------------------------------------------------------------------------
 
 
-def demanding() -> Scripted:
+def demanding(completes: bool = True) -> Scripted:
     """Refuses the first call until the user has been at a URL."""
     calls = [0]
 
@@ -250,7 +251,7 @@ def demanding() -> Scripted:
         if message.get("method") != "tools/call":
             return
         calls[0] += 1
-        if calls[0] > 1:
+        if calls[0] > 1 and completes:
             peer.result(message, text("welcome"))
             return
         page = {"mode": "url", "message": "Sign in", "url": "https://x.example/in", "elicitationId": "e1"}
@@ -260,7 +261,8 @@ def demanding() -> Scripted:
             "method": "notifications/elicitation/complete",
             "params": {"elicitationId": "e1"},
         }
-        asyncio.get_running_loop().call_later(0.02, peer.say, done)
+        if completes:
+            asyncio.get_running_loop().call_later(0.02, peer.say, done)
 
     return legacy(answer, "2025-11-25")
 
@@ -285,6 +287,63 @@ async def test_without_consent_the_error_is_the_outcome(on_elicit: Any) -> None:
         with pytest.raises(ProtocolError) as caught:
             await client.call_tool("x")
         assert caught.value.kind == "url_elicitation_required"
+
+
+@run
+async def test_a_url_that_is_never_completed_leaves_nothing_behind() -> None:
+    async with Client(
+        demanding(completes=False), revision="legacy", on_elicit=lambda _: "accept", reconnect=False
+    ) as client:
+        for _ in range(3):
+            with pytest.raises(ProtocolError) as caught:
+                await client.call_tool("x", timeout=0.05)
+            assert caught.value.kind == "url_elicitation_required"
+            assert client._connections._completed == {}  # noqa: SLF001  no future may be left
+
+
+@run
+async def test_a_call_that_waits_for_a_url_ends_with_its_connection() -> None:
+    target, accepted = demanding(completes=False), asyncio.Event()
+    client = Client(
+        target, revision="legacy", on_elicit=lambda _: accepted.set() or "accept", reconnect=False
+    )
+    async with client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await accepted.wait()
+        target.peers[-1].drop()
+        with pytest.raises(DovetailError):
+            await asyncio.wait_for(call, HANG)
+
+
+@run
+async def test_two_calls_that_wait_for_the_same_url_are_both_repeated() -> None:
+    both: list[int] = []
+    page = {"mode": "url", "message": "Sign in", "url": "https://x.example/in", "elicitationId": "e1"}
+    refused = 0
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        nonlocal refused
+        if message.get("method") != "tools/call":
+            return
+        refused += 1
+        if refused > 2:
+            peer.result(message, text("welcome"))
+        else:
+            peer.error(message, -32042, "sign in first", {"elicitations": [page]})
+
+    def on_elicit(request: Any) -> str:
+        both.append(1)
+        if len(both) == 2:
+            done = {"elicitationId": "e1"}
+            note = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": done}
+            asyncio.get_running_loop().call_later(0.02, target.peers[-1].say, note)
+        return "accept"
+
+    target = legacy(answer, "2025-11-25")
+    async with Client(target, revision="legacy", on_elicit=on_elicit) as client:
+        calls = [client.call_tool("x"), client.call_tool("x")]
+        results = await asyncio.wait_for(asyncio.gather(*calls), HANG)
+        assert [result.text for result in results] == ["welcome", "welcome"]
 
 
 # --- pausing ---------------------------------------------------------------------------------------------------------

@@ -223,6 +223,12 @@ class Conversation(PlainChannel):
         level = logging.WARNING if first else logging.DEBUG
         log.log(level, "dropped a message of the server (%s): %s", kind, detail)
 
+    def _report_dropped(self) -> None:
+        """Log how many messages were dropped of each kind whose first one was logged."""
+        for kind, count in self.endpoint.violations.items():
+            if count > 1 and kind not in NORMAL:
+                log.warning("messages of the server dropped kind=%s count=%d", kind, count)
+
     def _take_note(self, notice: Notice) -> None:
         if notice.method == PROGRESS:
             self.requests.progressed(notice.params)
@@ -278,6 +284,7 @@ class Conversation(PlainChannel):
         told, self.on_gone = self.on_gone, None
         if told is not None:
             told(reason)
+        self._report_dropped()
         self.endpoint.close()
         self.requests.fail(reason)
         for task in self._answering.values():

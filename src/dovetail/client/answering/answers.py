@@ -243,6 +243,30 @@ def _root(entry: Any) -> m.Root:
 _RUNNING: set[asyncio.Task[Any]] = set()
 
 
+class _Dropped:
+    """Notifications that were dropped because too many callbacks are running: one warning, then their number."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            log.warning(
+                "notification dropped running_callbacks=%d: make the callbacks faster", CALLBACKS_RUNNING
+            )
+
+    def report(self) -> None:
+        """Log the number once the callbacks have caught up."""
+        if self._count and len(_RUNNING) <= CALLBACKS_RUNNING // 2:
+            if self._count > 1:
+                log.warning("notifications dropped count=%d", self._count)
+            self._count = 0
+
+
+_dropped = _Dropped()
+
+
 def call_back(callback: Callback, *arguments: Any) -> bool:
     """Call an application's callback, an async one beside the connection; what it raises is its own affair, and logged.
 
@@ -258,7 +282,7 @@ def call_back(callback: Callback, *arguments: Any) -> bool:
         return True
     if len(_RUNNING) >= CALLBACKS_RUNNING:
         outcome.close()
-        log.warning("more than %d callbacks are running; a notification was dropped", CALLBACKS_RUNNING)
+        _dropped.add()
         return False
     task = asyncio.get_running_loop().create_task(outcome)
     _RUNNING.add(task)
@@ -268,6 +292,7 @@ def call_back(callback: Callback, *arguments: Any) -> bool:
 
 def _finished(task: asyncio.Task[Any]) -> None:
     _RUNNING.discard(task)
+    _dropped.report()
     with suppress(asyncio.CancelledError):
         error = task.exception()
         if error is not None:

@@ -65,7 +65,8 @@ class Connections:
         """Who takes the notifications that are none of the protocol's."""
         self._made = 0
         self._pinging: asyncio.Task[None] | None = None
-        self._completed: dict[str, asyncio.Future[None]] = {}
+        self._completed: dict[str, list[asyncio.Future[None]]] = {}
+        """Calls that wait until the user is done at a URL, by the id of the elicitation."""
         self._question_tasks = QuestionTasks(config.limits.max_tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
@@ -219,9 +220,9 @@ class Connections:
         elif method == "notifications/subscriptions/acknowledged":
             self.listening.acknowledge(params.notifications)
         elif method == "notifications/elicitation/complete":
-            waiter = self._completed.pop(params.elicitation_id, None)
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+            for waiter in self._completed.pop(params.elicitation_id, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
         elif method in self._heard:
             self._tell(self._heard[method], params)
 
@@ -251,33 +252,44 @@ class Connections:
         entries: Any = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
         if not isinstance(entries, list) or not entries or not self.answers.answers("elicitation/create"):
             return False
-        waiters: list[asyncio.Future[None]] = []
-        for entry in cast("list[Any]", entries)[:URL_ELICITATIONS]:
-            waiter = await self._settle_url(entry)
-            if waiter is None:
-                return False
-            waiters.append(waiter)
+        if self.established is None:
+            return False
+        gone = self.established.conversation.gone
+        waiters: dict[str, asyncio.Future[None]] = {}
         try:
+            for entry in cast("list[Any]", entries)[:URL_ELICITATIONS]:
+                if not await self._settle_url(entry, waiters):
+                    return False
             async with asyncio.timeout(limit):
-                await asyncio.gather(*waiters)
+                every = asyncio.gather(*waiters.values())
+                await asyncio.wait([every, gone], return_when=asyncio.FIRST_COMPLETED)
+                return every.done()
         except TimeoutError:
             return False
-        return True
+        finally:
+            # A server may never report that the user is done.
+            for id, waiter in waiters.items():
+                waiter.cancel()
+                left = self._completed.get(id, [])
+                if waiter in left:
+                    left.remove(waiter)
+                if not left:
+                    self._completed.pop(id, None)
 
-    async def _settle_url(self, entry: Any) -> asyncio.Future[None] | None:
+    async def _settle_url(self, entry: Any, waiters: dict[str, asyncio.Future[None]]) -> bool:
+        """Put one URL before the user, and add a future for its completion to ``waiters``; whether it is accepted."""
         try:
             params = msgspec.convert(entry, m.ElicitRequestParams)
         except (msgspec.ValidationError, ValueError):
-            return None
+            return False
         if params.mode != "url" or params.elicitation_id is UNSET:
-            return None
+            return False
+        # Before the user is asked: the notification may be received first.
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._completed[params.elicitation_id] = waiter
+        self._completed.setdefault(params.elicitation_id, []).append(waiter)
+        waiters[params.elicitation_id] = waiter
         answer: Any = await self.answers.answer("elicitation/create", params)
-        if answer.action != "accept":
-            self._completed.pop(params.elicitation_id, None)
-            return None
-        return waiter
+        return answer.action == "accept"
 
 
 async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> None:
