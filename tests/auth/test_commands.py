@@ -211,7 +211,8 @@ def test_the_doctor_goes_on_to_the_token_when_told_to(tmp_path: Path) -> None:
         code, out, err = await dovetail("doctor", "auth", provider.url, "--login", "--json")
         assert code == 0, out + err
         found = json.loads(out)
-        assert [finding["step"] for finding in found][-2:] == ["token", "accepted"]
+        assert found["ok"]
+        assert [finding["check"] for finding in found["findings"]][-2:] == ["token", "accepted"]
 
     run(tmp_path, test)
 
@@ -253,11 +254,11 @@ def test_the_doctor_names_the_first_broken_step_and_whose_fault_it_is(
         spoil(provider)
         code, out, _ = await dovetail("doctor", "auth", provider.url)
         assert code == 1
-        failed = out[out.index("FAIL") :]
-        assert failed.startswith(f"FAIL  {step}: ")
-        assert f"whose fault: the {fault}\n" in failed
+        failed = out[out.index("BROKEN") :]
+        assert failed.startswith(f"BROKEN {step}: ")
+        assert f"         fault: the {fault}\n" in failed
         assert words in failed
-        assert out.count("FAIL") == 1
+        assert out.count("BROKEN") == 1
 
     run(tmp_path, test)
 
@@ -271,7 +272,7 @@ def test_the_doctor_says_that_a_server_refuses_its_own_tokens(tmp_path: Path) ->
         provider.answers["/mcp"] = never
         code, out, _ = await dovetail("doctor", "auth", provider.url, "--login")
         assert code == 1
-        assert "FAIL  accepted" in out
+        assert "BROKEN accepted" in out
         assert "audience" in out
 
     run(tmp_path, test)
@@ -281,8 +282,8 @@ def test_the_doctor_says_that_nobody_answers(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         code, out, _ = await dovetail("doctor", "auth", "http://127.0.0.1:9/mcp")
         assert code == 1
-        assert "FAIL  challenge" in out
-        assert "whose fault: the network" in out
+        assert "BROKEN challenge" in out
+        assert "fault: the network" in out
 
     run(tmp_path, test)
 
@@ -394,7 +395,7 @@ def test_the_doctor_walks_the_way_of_a_device(tmp_path: Path) -> None:
         )
         assert code == 0, out + err
         assert "ABCD-EFGH" in err
-        assert "ok    accepted" in out
+        assert "ok     accepted" in out
         assert provider.authorizations() == []
 
     run(tmp_path, test)
@@ -404,9 +405,9 @@ def test_the_doctor_says_that_nobody_can_log_in_with_a_device(tmp_path: Path) ->
     async def test(dovetail: Terminal, provider: Provider) -> None:
         code, out, _ = await dovetail("doctor", "auth", provider.url, "--device", "--client-id", "by-hand")
         assert code == 1
-        assert "FAIL  authorization" in out
+        assert "BROKEN authorization" in out
         assert "device_authorization_endpoint" in out
-        assert "whose fault: the authorization server" in out
+        assert "fault: the authorization server" in out
 
     run(tmp_path, test)
 

@@ -19,14 +19,12 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import urlsplit
-
-from msgspec import Struct
 
 from .. import extras
 from ..cli.call import client_of, client_parser
-from ..cli.output import Bad, Doubtful, Good, Printer
+from ..cli.output import Printer
 from ..client import Client
 from ..client.conversation import NORMAL
 from ..errors import DovetailError, ProtocolError, TransportError
@@ -39,9 +37,9 @@ from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, REVISIONS, newest
 from .bounds import EXAMINED_SECONDS, METRICS_BYTES, PINGS, SLOW_PING
 from .conformance import judge
+from .findings import Finding, State, broken, conclude, lines_of, note, ok
 
 Connect = Callable[[str | None], Client]
-State = Literal["ok", "note", "broken"]
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _INITIALIZE: Final = json.dumps({
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -54,33 +52,12 @@ _BOTH: Final = "application/json, text/event-stream"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Finding(Struct, omit_defaults=True):
-    """What one look came to; ``advice`` says what to do."""
-
-    check: str
-    state: State
-    detail: str
-    advice: str = ""
-
-
-def _ok(check: str, detail: str) -> Finding:
-    return Finding(check, "ok", detail)
-
-
-def _note(check: str, detail: str, advice: str = "") -> Finding:
-    return Finding(check, "note", detail, advice)
-
-
-def _broken(check: str, detail: str, advice: str) -> Finding:
-    return Finding(check, "broken", detail, advice)
-
-
 def main(command: str, arguments: Sequence[str]) -> int:
     """Examine one server; returns the exit status."""
     if arguments[:1] == ["auth"]:
-        from ..auth.commands import doctor
+        from .login_walk import main as walk
 
-        return doctor.main(command, arguments)
+        return walk(arguments[1:])
     parser = client_parser(
         "doctor", "Find out what is wrong with a server. doctor auth URL is about logging in."
     )
@@ -91,23 +68,11 @@ def main(command: str, arguments: Sequence[str]) -> int:
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail doctor: {error}\n")
         return 2
-    broken = sum(one.state == "broken" for one in found)
-    lines = [line for one in found for line in _lines(one)]
-    lines.append(f"{broken} broken, {sum(one.state == 'note' for one in found)} to look at")
-    Printer(json=options.json).show({"ok": not broken, "findings": found}, lines)
-    return 1 if broken else 0
+    return conclude(found, Printer(json=options.json), [line for one in found for line in lines_of(one)])
 
 
 def _client(options: Namespace, revision: str | None) -> Client:
     return client_of(Namespace(**{**vars(options), "revision": revision or options.revision}))
-
-
-def _lines(finding: Finding) -> list[str]:
-    mark, style = {"ok": ("ok    ", Good), "note": ("note  ", Doubtful), "broken": ("BROKEN", Bad)}[
-        finding.state
-    ]
-    found: list[str] = [style(f"{mark} {finding.check}: {finding.detail}".replace("\n", "\\n"))]
-    return [*found, f"         → {finding.advice}"] if finding.advice else found
 
 
 async def examine(target: str, connect: Connect) -> list[Finding]:
@@ -123,10 +88,10 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
             if wrong:
                 kinds = ", ".join(f"{kind} ({count})" for kind, count in wrong.items())
                 found.append(
-                    _broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
+                    broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
                 )
     except DovetailError as error:
-        found.append(_broken("connection", error.message, _advice(target, error)))
+        found.append(broken("connection", error.message, _advice(target, error)))
     reached = not any(one.state == "broken" and one.check == "connection" for one in found)
     if reached:
         found += await _revisions(connect)
@@ -146,7 +111,7 @@ def _advice(target: str, error: DovetailError) -> str:
 def _connected(client: Client, seconds: float) -> Finding:
     info = client.server_info
     name = "a server without a name" if info is None else f"{info.name} {info.version}".strip()
-    return _ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
+    return ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
 async def _revisions(connect: Connect) -> list[Finding]:
@@ -161,15 +126,15 @@ async def _revisions(connect: Connect) -> list[Finding]:
             spoken.append(revision)
             about = f"conformance {revision}"
             for look, problem in wrong:
-                found.append((_broken if look.must else _note)(about, problem, look.advice))
+                found.append((broken if look.must else note)(about, problem, look.advice))
             if not wrong:
-                found.append(_ok(about, f"{count} of {count} checks"))
+                found.append(ok(about, f"{count} of {count} checks"))
         except (DovetailError, TimeoutError) as error:
             if isinstance(error, TimeoutError):
                 advice = "clients of this revision wait for ever: answer initialize with a version you speak"
-                found.append(_broken(f"revision {revision}", "no answer", advice))
+                found.append(broken(f"revision {revision}", "no answer", advice))
             else:
-                found.append(_note(f"revision {revision}", error.message, "its clients need another server"))
+                found.append(note(f"revision {revision}", error.message, "its clients need another server"))
     words = ", ".join(spoken) or "none"
     return [Finding("revisions", "ok" if spoken else "broken", f"it speaks {words}"), *found]
 
@@ -180,7 +145,7 @@ async def _offered(client: Client) -> list[Finding]:
         return [Finding("tools", "note", "it offers none")]
     tools = await client.list_tools()
     if not extras.installed("jsonschema_rs"):
-        found.append(_note("schemas", "they are not checked", extras.install("jsonschema_rs")))
+        found.append(note("schemas", "they are not checked", extras.install("jsonschema_rs")))
     for tool in tools:
         problem = _problem_of(tool)
         if problem is not None:
@@ -188,7 +153,7 @@ async def _offered(client: Client) -> list[Finding]:
     names = [tool.name for tool in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        found.append(_broken("tools", f"{', '.join(twice)} came twice", "give each tool a name of its own"))
+        found.append(broken("tools", f"{', '.join(twice)} came twice", "give each tool a name of its own"))
     return [Finding("tools", "ok", f"{len(tools)} of them"), *found]
 
 
@@ -215,7 +180,7 @@ async def _timing(client: Client) -> Finding:
         try:
             await client.ping()
         except ProtocolError:
-            return _note("timing", "it does not answer ping", "clients take it for dead: answer ping")
+            return note("timing", "it does not answer ping", "clients take it for dead: answer ping")
         times.append(time.perf_counter() - begun)
     middle = statistics.median(times)
     advice = "look for work on the event loop, or a proxy far away" if middle > SLOW_PING else ""
@@ -233,14 +198,14 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
     if proxy is not None:  # it would be what answers, and not the server
         if reached:
             return [
-                _note("proxy", f"{proxy.name} stands between", f"put {at.hostname} into NO_PROXY to compare")
+                note("proxy", f"{proxy.name} stands between", f"put {at.hostname} into NO_PROXY to compare")
             ]
         advice = f"have it let {at.hostname} through, or put that into NO_PROXY"
-        return [_broken("proxy", f"{proxy.name} stands between, and nothing came through", advice)]
+        return [broken("proxy", f"{proxy.name} stands between, and nothing came through", advice)]
     found: list[Finding] = []
     if at.scheme == "http" and not local:
         found.append(
-            _broken("TLS", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile")
+            broken("TLS", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile")
         )
     elif at.scheme == "https":
         found.append(_tls(at.hostname or "", at.port or 443))
@@ -255,7 +220,7 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
             if not reached:
                 break  # what there is to say of that was said when a client connected
             name, said = check.__name__.strip("_").replace("_", " "), str(error) or "no answer"
-            found.append(_broken(name, said, "is it reachable from here, without a proxy?"))
+            found.append(broken(name, said, "is it reachable from here, without a proxy?"))
     return found
 
 
@@ -294,9 +259,7 @@ def _tls(host: str, port: int) -> Finding:
             said = f"{secure.version()}, good for {days:.0f} days"
             return Finding("TLS", "note" if soon else "ok", said, soon)
     except (OSError, ValueError) as error:
-        return _broken(
-            "TLS", str(error), "install a certificate that clients can check, with its whole chain"
-        )
+        return broken("TLS", str(error), "install a certificate that clients can check, with its whole chain")
 
 
 def _foreign_origin(url: str) -> list[Finding]:
@@ -320,7 +283,7 @@ def _media_types(url: str) -> list[Finding]:
     status, _ = _ask(url, Content_Type="text/plain")
     if status < 400:
         advice = "answer 415: pages can send it without asking"
-        return [_broken("headers", "text/plain is taken for JSON", advice)]
+        return [broken("headers", "text/plain is taken for JSON", advice)]
     return [Finding("headers", "ok", f"text/plain gets {status}")]
 
 

@@ -1,1 +1,1 @@
-"""The commands around logging in: ``dovetail login``, ``logout``, ``whoami``, ``doctor auth``, and ``--auth``."""
+"""The commands around logging in: ``dovetail login``, ``logout``, ``whoami``, and ``--auth``."""

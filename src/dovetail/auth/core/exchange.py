@@ -10,7 +10,7 @@ from .oauth_errors import refused
 from .problems import AuthError
 from .registration import NONE, SECRET_BASIC, Identity, Registration, preregistered
 from .steps import Answer, Flow, Quiet, Sources, post
-from .token_endpoint import ask_proving, recognised
+from .token_endpoint import ask_proving, authenticate_client
 from .tokens import Tokens, check_token, read_tokens
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -55,7 +55,7 @@ def find_endpoint(issuer: str, identity: Identity) -> Flow[Endpoint]:
 
 def ask_exchange(what: str, endpoint: Endpoint, form: Mapping[str, str], sources: Sources) -> Flow[Answer]:
     whole = {"grant_type": EXCHANGE, **form}
-    headers = recognised(endpoint.client, whole, sources)
+    headers = authenticate_client(endpoint.client, whole, sources)
     request = post(what, endpoint.url, whole, headers, configured=endpoint.configured)
     return (yield from ask_proving(request, None))
 

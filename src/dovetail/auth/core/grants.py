@@ -16,7 +16,7 @@ from .problems import AuthError
 from .registration import PRIVATE_KEY, Identity, Registration, preregistered, register, registration_key
 from .scope_choice import with_offline
 from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
-from .token_endpoint import Signer, recognised, request_tokens
+from .token_endpoint import Signer, authenticate_client, request_tokens
 from .tokens import Tokens, check_token
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -148,7 +148,7 @@ class Device:
         form = {"resource": place.resource}
         if scopes:
             form["scope"] = " ".join(scopes)
-        headers = recognised(client, form, sources)
+        headers = authenticate_client(client, form, sources)
         form["client_id"] = client.client_id
         answer = yield from ask(post("the device code", endpoint, form, headers))
         if answer.status != 200:

@@ -1,13 +1,12 @@
-"""What is said to a token endpoint, and how it recognises us."""
+"""What is said to a token endpoint, and how a client authenticates there."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
-from urllib.parse import quote_plus
 
 from ..settings import ASSERTION_SECONDS
+from .client_authentication import authenticate
 from .discovery import Place
 from .oauth_errors import read_error, refused
 from .problems import AuthError
@@ -43,7 +42,7 @@ def request_tokens(
     whole = {**form, "resource": place.resource}
     if scopes:
         whole["scope"] = " ".join(scopes)
-    headers = recognised(client, whole, sources, signer)
+    headers = authenticate_client(client, whole, sources, signer)
     request = post("the token", place.token_endpoint, whole, headers)
     answer = yield from ask_proving(request, sources.prover)
     if answer.status != 200:
@@ -77,24 +76,18 @@ def _proven(request: Ask, prover: Prover) -> Flow[Answer]:
     return answer
 
 
-def recognised(
+def authenticate_client(
     client: Registration, form: dict[str, str], sources: Sources, signer: Signer | None = None
 ) -> dict[str, str]:
-    """Say who we are: in ``form``, which is added to, or in the headers that are returned.
+    """Authenticate the client: in ``form``, which is added to, or in the headers that are returned.
 
     Raises:
         AuthError: the authorization server wants what we cannot do.
     """
-    secret = client.client_secret
-    if client.client_id:
-        form["client_id"] = client.client_id  # the official SDK wants it also beside a header that names it
-    if client.method == SECRET_BASIC and secret is not None:
-        # RFC 6749, 2.3.1: both parts are encoded as in a form before they are put together.
-        pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
-        return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
-    if client.method == SECRET_POST and secret is not None:
-        form["client_secret"] = secret
-    elif client.method == PRIVATE_KEY and signer is not None:
+    headers = authenticate(form, client.client_id, client.method, client.client_secret)
+    if client.method in (SECRET_BASIC, SECRET_POST) and client.client_secret is not None:
+        return headers
+    if client.method == PRIVATE_KEY and signer is not None:
         form["client_assertion_type"] = ASSERTION_TYPE
         form["client_assertion"] = signer.sign(assertion(client, sources))
     elif client.method in (SECRET_BASIC, SECRET_POST, PRIVATE_KEY):
@@ -173,7 +166,7 @@ def revoke(
     for kind, token in kinds:
         if token is not None:
             form = {"token": token, "token_type_hint": kind}
-            headers = recognised(client, form, sources, signer)
+            headers = authenticate_client(client, form, sources, signer)
             answer = yield from ask(post("the revocation", endpoint, form, headers))
             if answer.status != 200 and read_error(answer)[0] != "unsupported_token_type":
                 raise refused(answer, f"{place.issuer} refused to revoke the {kind.replace('_', ' ')}")

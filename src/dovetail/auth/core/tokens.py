@@ -31,12 +31,24 @@ class Tokens(Quiet, frozen=True, kw_only=True, omit_defaults=True):
         return now >= self.expires_at - min(RENEWAL_MARGIN, self.lifetime / 10)
 
 
-class _TokenAnswer(Quiet, frozen=True):
+class TokenAnswer(Quiet, frozen=True):
+    """What a token endpoint answers (RFC 6749, 5.1; OpenID Connect Core, 3.1.3.3)."""
+
     access_token: str
     token_type: str | None = None
     expires_in: float | str | None = None
     refresh_token: str | None = None
-    scope: str | None = None
+    scope: str | list[str] | None = None
+    """A list at some providers, which is against RFC 6749."""
+    id_token: str | None = None
+
+    @property
+    def scopes(self) -> tuple[str, ...] | None:
+        return None if self.scope is None else _split(self.scope)
+
+
+def _split(scope: str | list[str]) -> tuple[str, ...]:
+    return tuple(scope.split() if isinstance(scope, str) else scope)
 
 
 def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
@@ -46,7 +58,7 @@ def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
         AuthError: there is none in it that may be used.
     """
     what = "the answer of the token endpoint"
-    found = answer.read(_TokenAnswer, what, "authorization server")
+    found = answer.read(TokenAnswer, what, "authorization server")
     check_token(found.access_token, "access token")
     kind = (found.token_type or "Bearer").lower()
     wanted = "dpop" if proven else "bearer"
@@ -62,7 +74,7 @@ def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
         expires_at=None if lifetime is None else now + lifetime,
         lifetime=lifetime or 0,
         refresh_token=found.refresh_token or None,
-        scopes=None if found.scope is None else tuple(found.scope.split()),
+        scopes=found.scopes,
     )
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from ..client.guarding import AddressGuard
 from ..core import urls
+from ..core.client_authentication import authenticate
 from ..core.code_request import redirect_to
 from ..core.denial import Denial
 from ..core.oauth_errors import code_of
 from ..core.pkce import s256
 from ..core.problems import AuthError
-from ..core.registration import SECRET_BASIC, SECRET_POST
-from ..core.tokens import check_token, seconds
+from ..core.tokens import TokenAnswer, check_token, seconds
 from ..server.documents import ask, fetch
 from ..server.jwt import JwtVerifier
 from ..server.verifier import InvalidToken, Unavailable
@@ -149,7 +148,7 @@ class Provider:
         token = tokens.refresh_token or tokens.access_token
         if found.revocation is not None:
             form = {"token": token}
-            headers = self._recognised(form)
+            headers = authenticate(form, self._client_id, self._method, self._secret)
             await ask(found.revocation, guard=self._guard, form=form, headers=headers)
 
     async def identify(self, tokens: ProviderTokens, nonce: str) -> dict[str, Any]:
@@ -193,7 +192,7 @@ class Provider:
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self.endpoints()
-        headers = self._recognised(form)
+        headers = authenticate(form, self._client_id, self._method, self._secret)
         status, answer = await ask(found.token, guard=self._guard, form=form, headers=headers)
         error = answer.get("error")  # some say so with status 200
         if status != 200 or error is not None:
@@ -202,23 +201,13 @@ class Provider:
             said = f"the provider refused: {code_of(error) or f'HTTP {status}'}"
             raise Denial("invalid_grant" if over else "access_denied", said)
         try:
-            made = msgspec.convert(answer, _TokenAnswer)
+            made = msgspec.convert(answer, TokenAnswer)
             check_token(made.access_token, "provider's token")
         except (msgspec.ValidationError, AuthError):
             raise Denial("server_error", "the provider gave no token that can be used") from None
         lifetime = seconds(made.expires_in)
         expires_at = None if lifetime is None else self._clock() + lifetime
         return ProviderTokens(made.access_token, expires_at, lifetime or 0, made.refresh_token, made.id_token)
-
-    def _recognised(self, form: dict[str, str]) -> dict[str, str]:
-        """Say who we are: in ``form``, which is added to, or in the headers that are returned."""
-        if self._method == SECRET_BASIC and self._secret is not None:
-            pair = f"{quote_plus(self._client_id)}:{quote_plus(self._secret)}"
-            return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
-        form["client_id"] = self._client_id
-        if self._method == SECRET_POST and self._secret is not None:
-            form["client_secret"] = self._secret
-        return {}
 
 
 class _Configuration(Struct, frozen=True):
@@ -228,10 +217,3 @@ class _Configuration(Struct, frozen=True):
     jwks_uri: str
     revocation_endpoint: str | None = None
     authorization_response_iss_parameter_supported: bool = False
-
-
-class _TokenAnswer(Struct, frozen=True):
-    access_token: str
-    expires_in: float | str | None = None
-    refresh_token: str | None = None
-    id_token: str | None = None

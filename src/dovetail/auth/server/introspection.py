@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import quote_plus
 
 from ...core.principal import Principal
 from ..client.guarding import AddressGuard
 from ..core import urls
 from ..core.claims import Expected, Refused, principal_of
+from ..core.client_authentication import basic_header
 from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
 from ..settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, TOKENS_VERIFIED
@@ -53,9 +52,7 @@ class IntrospectionVerifier(Verifier):
             raise ValueError(error.message) from None
         self.issuers, self.audience = () if issuer is None else (issuer,), audience
         self._endpoint = endpoint
-        # RFC 6749, 2.3.1: both are form-encoded before they are joined.
-        secret = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
-        self._headers = {"Authorization": f"Basic {b64encode(secret.encode()).decode()}"}
+        self._headers = {"Authorization": basic_header(client_id, client_secret)}
         self._guard = AddressGuard(endpoint, allow_private=True)
         self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
         self._ttl = ttl

@@ -10,43 +10,31 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-import msgspec
-from msgspec import Struct
-
-from ...client import Client
-from ...client.fetch import StatusError
-from ...errors import DovetailError, ProtocolError, TransportError
-from ...settings import Reconnect
-from ...telemetry.terminal import log_to_stderr, printable
-from ...transports.http.client.pool import HttpFetch
-from ...transports.http.client.requests import refusal_reason
-from ..client.authorizer import Authorizer
-from ..client.driving import Driver
-from ..client.guarding import AddressGuard
-from ..client.storage import MemoryTokens
-from ..core.demand import NOTHING, Demand
-from ..core.examination import STEPS, examine
-from ..core.problems import AuthError, Fault
-from ..core.registration import Identity
-from ..core.steps import Progress
-from .choosing import read_headers
-from .login import add_login_options, authorizer, challenge_of
-
-
-class Finding(Struct, omit_defaults=True):
-    """What one step came to."""
-
-    step: str
-    ok: bool
-    detail: str
-    fault: Fault | None = None
-    advice: str | None = None
+from ..auth.client.authorizer import Authorizer
+from ..auth.client.driving import Driver
+from ..auth.client.guarding import AddressGuard
+from ..auth.client.storage import MemoryTokens
+from ..auth.commands.choosing import read_headers
+from ..auth.commands.login import add_login_options, authorizer, challenge_of
+from ..auth.core.demand import NOTHING, Demand
+from ..auth.core.examination import STEPS, examine
+from ..auth.core.problems import AuthError, Fault
+from ..auth.core.registration import Identity
+from ..auth.core.steps import Progress
+from ..cli.output import Printer
+from ..client import Client
+from ..client.fetch import StatusError
+from ..errors import DovetailError, ProtocolError, TransportError
+from ..settings import Reconnect
+from ..telemetry.terminal import log_to_stderr, printable
+from ..transports.http.client.pool import HttpFetch
+from ..transports.http.client.requests import refusal_reason
+from .findings import Finding, broken, conclude, lines_of, ok
 
 
-def main(command: str, arguments: Sequence[str]) -> int:
-    """Examine one server; the exit status is 1 when a step is broken."""
-    parser = argparse.ArgumentParser(prog="dovetail doctor", description=__doc__)
-    parser.add_argument("subject", choices=["auth"])
+def main(arguments: Sequence[str]) -> int:
+    """Walk to one server; the exit status is 1 when a step is broken."""
+    parser = argparse.ArgumentParser(prog="dovetail doctor auth", description=__doc__)
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--login", action="store_true", help="go on to the browser, and try the token")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
@@ -56,24 +44,22 @@ def main(command: str, arguments: Sequence[str]) -> int:
     if not options.url.startswith(("http://", "https://")):
         sys.stderr.write(f"dovetail doctor: {options.url!r} is no http or https URL\n")
         return 2
-    examination = Examination(options)
+    walk = Walk(options)
     try:
-        asyncio.run(examination.run())
+        asyncio.run(walk.run())
     except ValueError as error:
         sys.stderr.write(f"dovetail doctor: {printable(str(error))}\n")
         return 2
-    if options.json:
-        found = msgspec.json.format(msgspec.json.encode(examination.findings), indent=2).decode()
-        sys.stdout.write(f"{printable(found)}\n")
-    return 0 if all(finding.ok for finding in examination.findings) else 1
+    return conclude(walk.findings, Printer(json=options.json))
 
 
-class Examination:
+class Walk:
     """One walk; `findings` has its steps."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._url: str = options.url
+        self._printer = Printer(json=False)
         self._quiet: bool = options.json
         self.findings: list[Finding] = []
 
@@ -85,24 +71,24 @@ class Examination:
                 if self._options.login:
                     await self._log_in(demand)
         except AuthError as error:
-            self._found(Finding(self._next(), False, error.plain, error.fault, error.advice or None))
+            self._found(broken(self._next(), error.plain, error.advice or "", error.fault))
         except DovetailError as error:
             fault: Fault = "network" if isinstance(error, TransportError) else "server"
-            self._found(Finding(self._next(), False, error.message, fault))
+            self._found(broken(self._next(), error.message, "", fault))
 
     async def _challenge(self) -> Demand | None:
         demand = await challenge_of(self._url, read_headers(self._options.header))
         if demand is None:
-            self._found(Finding("challenge", True, "the server answers without authorization"))
+            self._found(ok("challenge", "the server answers without authorization"))
         elif demand == NOTHING:
             detail = (
                 "HTTP 401 without a Bearer challenge; its metadata is looked for at the well-known places"
             )
-            self._found(Finding("challenge", True, detail, advice=_NAME_IT))
+            self._found(ok("challenge", detail, _NAME_IT))
         else:
             named = demand.resource_metadata or "no resource_metadata"
             scopes = "no scope" if demand.scopes is None else " ".join(demand.scopes)
-            self._found(Finding("challenge", True, f"HTTP 401, naming {named}, asking for {scopes}"))
+            self._found(ok("challenge", f"HTTP 401, naming {named}, asking for {scopes}"))
         return demand
 
     async def _examine(self, demand: Demand) -> None:
@@ -118,7 +104,7 @@ class Examination:
             where = place.endpoint(named, place.server.device_authorization_endpoint)
         if not options.login:
             detail = f"{where} is where a user would log in; --login goes on from here"
-            self._found(Finding("authorization", True, detail))
+            self._found(ok("authorization", detail))
 
     async def _log_in(self, demand: Demand) -> None:
         auth: Authorizer = authorizer(self._options)
@@ -127,36 +113,31 @@ class Examination:
             await auth.log_in(self._url, send, demand)
         try:
             async with Client(self._url, auth=auth, reconnect=Reconnect(enabled=False)) as client:
-                self._found(
-                    Finding("accepted", True, f"the server took the token, and speaks {client.revision}")
-                )
+                self._found(ok("accepted", f"the server took the token, and speaks {client.revision}"))
         except (StatusError, ProtocolError) as error:
             said = error.message
             if isinstance(error, StatusError):
                 reason = refusal_reason(error.status, error.challenge)
                 said = f"HTTP {error.status}" + ("" if reason is None else f" ({reason})")
             detail = f"the server answered {said} to the token it asked for"
-            self._found(Finding("accepted", False, detail, "server", _ACCEPT))
+            self._found(broken("accepted", detail, _ACCEPT, "server"))
 
     def _follow(self, progress: Progress) -> None:
         # Discovery is walked once more by the login; once is enough to read.
-        if progress.step not in {finding.step for finding in self.findings}:
-            self._found(Finding(progress.step, True, progress.detail))
+        if progress.step not in {finding.check for finding in self.findings}:
+            self._found(ok(progress.step, progress.detail))
 
     def _next(self) -> str:
         """The step that is broken: the first that did not go well."""
-        done = {finding.step for finding in self.findings}
+        done = {finding.check for finding in self.findings}
         return next((step for step in ("challenge", *STEPS) if step not in done), "token")
 
     def _found(self, finding: Finding) -> None:
+        """Keep a finding, and print it at once: the next step may wait for the user."""
         self.findings.append(finding)
-        if self._quiet:
-            return
-        sys.stdout.write(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.step}: {printable(finding.detail)}\n")
-        if finding.fault is not None:
-            sys.stdout.write(f"      whose fault: the {finding.fault}\n")
-        if finding.advice is not None:
-            sys.stdout.write(f"      what to do: {printable(finding.advice)}\n")
+        if not self._quiet:
+            for line in lines_of(finding):
+                self._printer.line(line)
 
 
 _NAME_IT = 'answer with WWW-Authenticate: Bearer resource_metadata="…", so that clients need not guess'
