@@ -420,7 +420,7 @@ def test_the_doctor_says_why_the_server_does_not_take_the_token(tmp_path: Path) 
         )
         code, out, _ = await dovetail("doctor", "auth", provider.url, "--login")
         assert code == 1
-        assert "FAIL  accepted: " in out
+        assert "BROKEN accepted: " in out
         assert "the token is for another audience" in out
 
     run(tmp_path, test)
