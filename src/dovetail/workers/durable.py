@@ -37,7 +37,7 @@ from ..server.tasks.telling import publish, tell
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
 from ..wire.dialects.base import error_from_wire, wire_error
-from .holders import Holders
+from .process_registry import Holders
 from .spreading import Spreading
 from .steps import Steps
 

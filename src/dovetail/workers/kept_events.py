@@ -14,11 +14,18 @@ from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.bounds import EVENT_SECONDS, EVENTS_ALL_BYTES, EVENTS_BYTES, EVENTS_PAUSE, EVENTS_WAITING
+from ..stores.bounds import (
+    EVENT_SECONDS,
+    EVENTS_ALL_BYTES,
+    EVENTS_BYTES,
+    EVENTS_PAUSE,
+    EVENTS_WAITING,
+    SHARE_GROUPS,
+    SHARE_OVERHEAD,
+)
 from ..stores.records import Records
 from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
-from .shares import Shares
 
 log = logging.getLogger("dovetail.http")
 
@@ -43,7 +50,7 @@ class KeptEvents:
         self._store = store
         self._keep = limits.max_replay_events
         self._bytes = limits.max_replay_bytes_per_session
-        self._shares = Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
+        self._shares = _Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
         self._waiting: dict[str, list[KeptEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
@@ -108,3 +115,30 @@ class KeptEvents:
         self._write_now()
         if self._writing is not None:
             await self._writing
+
+
+class _Shares:
+    """Limits what one process writes in ``seconds``: ``own`` bytes for each owner, ``total`` for all.
+
+    No owner is refused: what exceeds the limit is not stored.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, seconds: float, own: int, total: int) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._most_own, self._most = own, total
+        self._since = clock()
+        self._all = 0
+        self._own = [0] * SHARE_GROUPS
+        """By the owner's place: a few share one, which costs them time and never safety."""
+
+    def take(self, owner: str, size: int) -> bool:
+        """Whether so many bytes more may stay for the whole time."""
+        if abs(self._clock() - self._since) > self._seconds:
+            self._since, self._all, self._own = self._clock(), 0, [0] * SHARE_GROUPS
+        place, size = hash(owner) % SHARE_GROUPS, size + SHARE_OVERHEAD
+        if self._all + size > self._most or self._own[place] + size > self._most_own:
+            return False
+        self._all += size
+        self._own[place] += size
+        return True

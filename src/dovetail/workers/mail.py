@@ -24,7 +24,7 @@ from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
 from ..stores.outbox import Outbox
 from ..wire.frames import RequestId
-from .processes import ended, passport
+from .process_registry import ended, passport
 
 log = logging.getLogger("dovetail.http")
 

@@ -37,7 +37,7 @@ from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_KEY, ONCE_LOOK, ONCE
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
-from .processes import ended, passport
+from .process_registry import ended, passport
 from .results import results_of
 from .steps import harmless, keep_lease
 

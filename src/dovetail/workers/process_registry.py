@@ -1,6 +1,7 @@
-"""Whether a process that gave a sign of life has ended since, where that can be seen: on its own machine.
+"""Which processes with one store are alive, and which leases of tasks the dead ones held.
 
-Elsewhere, and where there is no ``/proc``, one has to wait until its sign of life runs out.
+A process writes its passport to the store. Others of its machine can see in ``/proc`` that it has ended, and release
+its leases at once. Elsewhere they wait until the passport expires.
 """
 
 from __future__ import annotations
@@ -8,6 +9,15 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..stores.base import split
+from ..stores.bounds import LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from ..server.tasks.kept import KeptTasks
+
+_FOLDER: Final = "task-holders"
 
 
 def passport() -> bytes:
@@ -54,3 +64,27 @@ def _begun(pid: int) -> str:
     """When a process began; numbers are given again. One that nobody has asked for yet has ended all the same."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]
+
+
+class Holders:
+    """The processes that hold leases of tasks."""
+
+    def __init__(self, kept: KeptTasks) -> None:
+        self._kept = kept
+
+    async def sign(self, me: str) -> None:
+        """Write the passport of this process, for longer than its leases last; ``me`` is their holder."""
+        await self._kept.store.put(f"{_FOLDER}/{me}", passport(), ttl=3 * LEASE_SECONDS)
+
+    async def bury(self) -> bool:
+        """Release the leases of ended processes; whether there were any."""
+        store = self._kept.store
+        signs = await store.scan(_FOLDER)
+        dead = [split(key)[1] for key, sign in signs if ended(sign)]
+        if dead:
+            for _, key in await self._kept.unfinished():
+                for holder in dead:
+                    await store.lease(key, holder, 0)
+        for holder in dead:
+            await store.delete(f"{_FOLDER}/{holder}")  # last: whoever dies here leaves it to another
+        return bool(dead)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from dovetail.stores import SqliteStore
 from dovetail.workers.mail import Ended, Mail
-from dovetail.workers.processes import ended, passport
+from dovetail.workers.process_registry import ended, passport
 from tests.support.aio import run
 
 WORKER = """
 import asyncio, sys
 from dovetail.stores import SqliteStore
 from dovetail.workers.mail import Mail
-from dovetail.workers.processes import passport
+from dovetail.workers.process_registry import passport
 
 async def main():
     mail = Mail(SqliteStore(sys.argv[1]), "shop")
@@ -60,7 +60,7 @@ def test_a_process_is_never_taken_for_ended_that_cannot_be_seen() -> None:
 
 FULL = """
 import os, resource, sys
-from dovetail.workers.processes import ended, passport
+from dovetail.workers.process_registry import ended, passport
 
 assert not ended(sys.argv[1].encode())
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
@@ -84,7 +84,7 @@ def absent(*given, **named):
     raise FileNotFoundError(2, "there is no /proc")
 
 os.readlink = Path.read_text = absent
-from dovetail.workers.processes import ended, passport
+from dovetail.workers.process_registry import ended, passport
 
 assert not ended(sys.argv[1].encode())
 assert passport() == b"1"
