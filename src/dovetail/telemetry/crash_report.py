@@ -1,23 +1,42 @@
-"""The report of a crash, loaded by the first one: what it needs is a tenth of the time a server takes to start."""
+"""When a process that serves ends abnormally: what went wrong is logged, and written to a file to be shown around.
+
+The file has where it happened and what it was, no values of variables, and nothing that looks like a secret. It lies in
+``DOVETAIL_CRASH_DIR``, or below ``$XDG_STATE_HOME`` (``~/.local/state``) in ``dovetail/crashes``; only its owner may
+read it.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import platform
 import time
-import traceback
-from importlib.metadata import version
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ..layers.redaction import redacted
+from ..errors import DovetailError
 from ..settings import CRASH_REPORTS
 
 log = logging.getLogger("dovetail")
 
 FOLDER: Final = "DOVETAIL_CRASH_DIR"
+
+
+@contextmanager
+def reported() -> Generator[None, None, None]:
+    """Write a report of what escapes, unless it is an error we explain to the user anyway; then let it escape."""
+    try:
+        yield
+    except DovetailError:
+        raise
+    except Exception as error:
+        log.error("the server ends abnormally: %s", type(error).__name__)
+        path = write(error)
+        if path is not None:
+            log.error("what is known of it is in %s", path)
+        raise
 
 
 def write(error: BaseException) -> Path | None:
@@ -41,6 +60,13 @@ def _state() -> Path:
 
 
 def _report(error: BaseException) -> dict[str, Any]:
+    # Loading these takes a tenth of the time a server needs to start.
+    import platform
+    import traceback
+    from importlib.metadata import version
+
+    from ..layers.redaction import redacted
+
     errors: list[dict[str, Any]] = []
     one: BaseException | None = error
     while one is not None and len(errors) < CRASH_REPORTS:

@@ -34,7 +34,7 @@ from ..settings import (
     SPARE_BYTES,
     TEARDOWN_SECONDS,
 )
-from ..telemetry.crash import reported
+from ..telemetry.crash_report import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM

@@ -21,7 +21,7 @@ from ...errors import DovetailError
 from ...settings import HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
 from ...stores.memory import MemoryStore
 from ...stores.urls import check
-from ...telemetry.crash import reported
+from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
 from ..running import ShutdownTimes, Signals, Stop, Watchdog, collecting_rarely, fast_loop, keep_blocks
 from .server.app import HttpApp
