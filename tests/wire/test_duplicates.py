@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dovetail import ProtocolError
 from dovetail.wire.duplicates import twice
-from dovetail.wire.frames import decode, decode_batch
+from dovetail.wire.frames import decode, decode_entry, split_batch
 
 REQUEST = '"jsonrpc":"2.0","id":1,"method":"tools/call"'
 
@@ -72,7 +72,7 @@ def test_other_messages_pass_however_they_are_written(message: str) -> None:
 
 
 def test_a_member_of_a_batch_is_refused_alone() -> None:
-    good, bad = decode_batch(f"[{TAKEN[0]},{REFUSED[0]}]".encode())
+    good, bad = map(decode_entry, split_batch(f"[{TAKEN[0]},{REFUSED[0]}]".encode(), 2))
     assert not isinstance(good, ProtocolError)
     assert isinstance(bad, ProtocolError)
 

@@ -18,11 +18,16 @@ from dovetail.wire.frames import (
     RequestFrame,
     ResultFrame,
     decode,
-    decode_batch,
+    decode_entry,
     encode,
     encode_batch,
     is_batch,
+    split_batch,
 )
+
+
+def decode_batch(data: bytes, limit: int = 100) -> list[Frame | RemoteProtocolError]:
+    return [decode_entry(entry) for entry in split_batch(data, limit)]
 
 
 def refusal(data: bytes) -> RemoteProtocolError:

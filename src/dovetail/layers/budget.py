@@ -49,8 +49,6 @@ class Budget(Layer):
         self._bytes, self._clock = bytes, clock
         self._rest: OrderedDict[str, Rest] = OrderedDict()
         self._size = 0
-        self.paged = 0
-        """Results that did not fit."""
 
     def attach(self, service: Any) -> None:
         if not isinstance(service, Server):
@@ -66,7 +64,6 @@ class Budget(Layer):
             result = call.codec.decode_result(_CALL, result)  # it came through a proxy as it was
         if type(result) is not CallToolResult or len(msgspec.json.encode(result)) <= self._bytes:
             return result
-        self.paged += 1
         entries = _entries(result.structured_content)
         if entries is not None:
             return self._list(call, result, entries)

@@ -35,9 +35,9 @@ _GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags"
 _KILL = signal.SIGKILL if os.name == "posix" else signal.SIGTERM
 
 
-def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False) -> dict[str, str]:
-    """The environment of a child: the harmless part of ours, or all of it, and ``extra`` on top."""
-    own = os.environ if inherit else {name: os.environ[name] for name in INHERITED if name in os.environ}
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: the variables in `INHERITED` that are set, and ``extra``."""
+    own = {name: os.environ[name] for name in INHERITED if name in os.environ}
     # A value that is a shell function would be run by the child's shell.
     kept = {name: value for name, value in own.items() if not value.startswith("()")}
     return {**kept, **(extra or {})}
@@ -302,7 +302,6 @@ async def spawn(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    inherit_env: bool = False,
     cwd: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] = _pass_on,
@@ -313,7 +312,7 @@ async def spawn(
     Raises:
         TransportError: the command cannot be started.
     """
-    options: dict[str, Any] = {"env": environment(env, inherit=inherit_env), "cwd": cwd, **_GROUP}
+    options: dict[str, Any] = {"env": environment(env), "cwd": cwd, **_GROUP}
     pipes: _Pipes | None = None
     try:
         pipes = _open_pipes()

@@ -37,7 +37,6 @@ from ..settings import (
     REWRITTEN_BYTES,
     SHALLOW_BYTES,
     SHALLOW_DEPTH,
-    Limits,
 )
 from .duplicates import decode_members, twice
 
@@ -157,18 +156,13 @@ def is_batch(data: bytes) -> bool:
     return data[:1] == b"[" or (data[:1].isspace() and data.lstrip()[:1] == b"[")
 
 
-def decode_batch(data: bytes, limit: int = Limits().max_batch_size) -> list[Frame | RemoteProtocolError]:
-    """Read an array of messages; a bad entry becomes the error to answer it with.
+def split_batch(data: bytes, limit: int) -> list[Raw]:
+    """The messages of a batch, not decoded.
 
     Raises:
         RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit`` entries
             (``invalid_request``). Answer with this one error, not with an array.
     """
-    return [decode_entry(entry) for entry in split_batch(data, limit)]
-
-
-def split_batch(data: bytes, limit: int) -> list[Raw]:
-    """The entries of an array, unread; `decode_batch` says what is raised."""
     try:
         array = _array_decoder(limit + 1).decode(data)
     except UNREADABLE as error:

@@ -218,7 +218,7 @@ class Connections:
                 self.listening.tasks.pop(params.task_id, None)
             self._tell(self.config.on_task, params)
         elif method == "notifications/subscriptions/acknowledged":
-            self.listening.acknowledge(params.notifications)
+            self.listening.acknowledge()
         elif method == "notifications/elicitation/complete":
             for waiter in self._completed.pop(params.elicitation_id, ()):
                 if not waiter.done():

@@ -36,8 +36,6 @@ class Listening:
         """The resources whose updates are wanted."""
         self.tasks: dict[str, None] = {}
         """The tasks whose states are wanted."""
-        self.acknowledged: SubscriptionFilter | None = None
-        """What the server agreed to report."""
         self._clock = clock
         self._reconnect = reconnect
         self._missed = missed
@@ -95,9 +93,8 @@ class Listening:
                 f"the subscription was not acknowledged within {limit} s", limit="idle"
             ) from None
 
-    def acknowledge(self, honoured: SubscriptionFilter) -> None:
-        """The server named what it will report."""
-        self.acknowledged = honoured
+    def acknowledge(self) -> None:
+        """The server has registered the subscription."""
         if self._broken:
             # Not before: what happens until the server has registered us is told to nobody.
             self._broken = False
