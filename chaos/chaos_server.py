@@ -7,7 +7,7 @@ import time
 
 from dovetail import Server
 from dovetail.layers import Layer, RateLimit
-from dovetail.layers.vitals import memory
+from dovetail.layers.memory_usage import memory
 from dovetail.settings import Limits
 
 SAFE = {"readOnlyHint": True}

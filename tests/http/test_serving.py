@@ -8,12 +8,15 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
 from dovetail.errors import DovetailError
 from dovetail.transports.bind_address import BindAddress
+from dovetail.transports.http.listener import http_date
 from tests.http.children import child
 from tests.support.aio import run
 from tests.support.certificates import Authority
@@ -109,6 +112,11 @@ async def test_on_every_address_at_once_loopback_is_guarded_as_ever() -> None:
             good = await Web(site).ask("POST", modern_headers(message), json.dumps(message).encode())
             bad = await Web(site).ask("POST", modern_headers(message) | {"Host": "evil.example"}, b"{}")
             assert (good.status, bad.status) == (200, 403)
+
+
+@pytest.mark.parametrize("seconds", [0, 784111777, 951782399, 4102444800])
+def test_dates_are_those_of_http(seconds: int) -> None:
+    assert http_date(time.gmtime(seconds)) == formatdate(seconds, usegmt=True)
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 99999])

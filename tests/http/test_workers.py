@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dovetail import DovetailError, Server
 from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.children import NEWEST, ask_for, ask_until_complete, child
 from tests.support.aio import run
@@ -310,6 +311,12 @@ def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: 
     assert old not in ended
     assert fresh in ended
     assert len(list(tmp_path.iterdir())) == shared
+
+
+def test_without_fork_several_workers_are_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+    with pytest.raises(DovetailError, match=r"several workers need fork\(\), .*: use --workers 1"):
+        Server("alone").run("http", port=0, workers=2)
 
 
 LIMITED = """

@@ -85,9 +85,10 @@ class BindAddress(Struct, frozen=True, kw_only=True):
                     not 0 <= int(self.port) <= 65535
                 ):  # getaddrinfo would take the last 16 bits of a larger one
                     raise ValueError("a port is a number from 0 to 65535")
-                family, kind, protocol, _, address = socket.getaddrinfo(
-                    self.host, self.port, type=socket.SOCK_STREAM
-                )[0]
+                # Of a str Python loads its tables for international names, 0.4 MiB, though it is ASCII.
+                host = self.host.encode() if self.host.isascii() else self.host
+                found = socket.getaddrinfo(host, self.port, type=socket.SOCK_STREAM)
+                family, kind, protocol, _, address = found[0]
                 # asyncio sets TCP_NODELAY only on sockets that name their protocol.
                 listener = socket.socket(family, kind, protocol)
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from email.utils import formatdate
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ...settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_TICK
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 _REMOVES_SOCKETS: Final[bool] = sys.version_info >= (3, 13)
 """Whether asyncio deletes a Unix socket when it stops to listen there."""
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def http_date(at: time.struct_time) -> str:
+    """A UTC time as the ``Date`` header has it (RFC 9110, 5.6.7). `email.utils` would cost 0.4 MiB of memory."""
+    day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
+    return f"{day}, {at.tm_mday:02} {month} {at.tm_year} {at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} GMT"
 
 
 class HttpListener:
@@ -84,7 +93,7 @@ class HttpListener:
     def _tick(self) -> None:
         """Renew the ``Date`` header, and close connections that have been idle for too long."""
         loop, shared = asyncio.get_running_loop(), self._shared
-        shared.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
+        shared.date = f"date: {http_date(time.gmtime())}\r\n".encode()
         before = loop.time() - self._header_timeout
         for connection in list(shared.connections):
             if connection.idle_since is not None and connection.idle_since < before:
