@@ -111,6 +111,7 @@ def test_an_error_of_ours_is_the_answer_as_it_is(kept: bool) -> None:
     [
         ValueError(SECRET),
         SystemExit(SECRET),
+        BaseException(SECRET),
         BaseExceptionGroup(SECRET, [SystemExit(1)]),
         ExceptionGroup(SECRET, [ValueError(SECRET)]),
         asyncio.CancelledError(SECRET),

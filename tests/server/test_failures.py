@@ -3,14 +3,18 @@
 import asyncio
 import json
 import logging
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import ProtocolError, Refusal, RegistrationError, Server, TextContent, ToolError
+from dovetail import Client, ProtocolError, Refusal, RegistrationError, Server, TextContent, ToolError
+from dovetail.transports import tcp
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer
+from tests.support.waiting import HANG
 
 
 @every_revision
@@ -263,3 +267,74 @@ def test_long_descriptions_and_duplicates_are_refused_by_their_kind() -> None:
     with pytest.raises(RegistrationError) as caught:
         server.add_tool(tool, description="again")
     assert caught.value.kind == "registration"
+
+
+ABORTING = """
+from dovetail import Server
+
+server = Server("x", "1")
+
+
+class Abort(BaseException):
+    pass
+
+
+@server.tool
+async def leave() -> str:
+    raise Abort("secret")
+
+
+@server.tool
+def leave_thread() -> str:
+    raise Abort("secret")
+
+
+@server.prompt
+async def greet(name: str = "") -> str:
+    raise Abort("secret")
+
+
+@server.resource("x://y")
+async def read() -> str:
+    raise Abort("secret")
+
+
+@server.completion(ref="greet", argument="name")
+async def complete(value: str) -> list[str]:
+    raise Abort("secret")
+
+
+if __name__ == "__main__":
+    server.run()
+"""
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("way", ["memory", "stdio", "tcp"])
+@run
+async def test_every_exception_of_a_handler_is_answered(way: str, revision: str, tmp_path: Path) -> None:
+    file = tmp_path / "aborting.py"
+    file.write_text(ABORTING)
+    target: Any = [sys.executable, str(file)]
+    listener = None
+    if way != "stdio":
+        names: dict[str, Any] = {"__name__": "aborting"}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        target = names["server"]
+    if way == "tcp":
+        listener = await tcp.listen(target)
+        target = "tcp://{}:{}".format(*listener.address[:2])
+    async with asyncio.timeout(HANG), Client(target, revision=revision) as client:
+        for name in ("leave", "leave_thread"):
+            with pytest.raises(ToolError, match="incident"):
+                await client.call_tool(name)
+        with pytest.raises(ProtocolError):
+            await client.get_prompt("greet")
+        with pytest.raises(ProtocolError):
+            await client.read_resource("x://y")
+        with pytest.raises(ProtocolError):
+            await client.complete({"type": "ref/prompt", "name": "greet"}, "name", "a")
+        with pytest.raises(ToolError, match="incident"):  # the connection goes on
+            await client.call_tool("leave")
+    if listener is not None:
+        await listener.close()

@@ -13,12 +13,12 @@ the service answered                                  the result                
 the answer is too large for the way to the peer       `sizes.instead`: a failed tool …    None
                                                       … or an error                       the same
 the service raised a `DovetailError`                  that error                          the same
-anything else, `SystemExit` and groups included       ``internal_error``, an incident     the same
+anything else, every `BaseException` included         ``internal_error``, an incident     the same
 the handler let a cancellation of its own escape      ``internal_error``, an incident     the same
 **the peer** gave up: ``call.cancelled``              None                                None
 **we** shut down: ``runner.draining``                 "shutting down", refusal 1008       `ShuttingDown`
 **somebody else** cancelled the task: the host        `asyncio.CancelledError` goes on: write nothing
-a `KeyboardInterrupt`                                 goes on, as everywhere
+a `KeyboardInterrupt` or `GeneratorExit`              goes on, as everywhere
 ====================================================  ==================================  ========================
 
 ``data`` is None also when the call is part of a batch that still waits for others, or is large (`Batch.joined` has it
@@ -231,12 +231,13 @@ def status_of(admission: Admission, call: Call, error: DovetailError | None) -> 
 def from_outside(error: BaseException, call: Call) -> bool:
     """Whether ``error`` is none of a handler's doing and has to pass: a cancellation, the end of the process.
 
-    A handler may also let the end of a task of its own escape, or try to end the process: failures like any.
+    A handler may also let the end of a task of its own escape, try to end the process, or raise a `BaseException` of a
+    library: failures like any.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return call.cancelled or task is None or task.cancelling() > 0
-    return not isinstance(error, Exception | SystemExit | BaseExceptionGroup)
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 def mask(what: str, reason: BaseException | None = None) -> DovetailError:
