@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail import CallToolResult, Completion, GetPromptResult, Server, TextContent
+from dovetail import CallToolResult, Completion, Context, GetPromptResult, Server, TextContent
+from dovetail.stores import MemoryStore
 from tests.server.weather import build, every_legacy, every_revision
 from tests.support.aio import run
 from tests.support.peer import MODERN, Peer
@@ -102,6 +103,43 @@ async def test_unknown_names_have_their_documented_codes(revision: str) -> None:
     missing = await peer.error("resources/read", uri="weather://nowhere")
     assert missing["code"] == (-32602 if revision == MODERN else -32002)
     assert missing["data"]["uri"] == "weather://nowhere"
+
+
+@pytest.mark.parametrize("revision", REVISIONS[1:])  # 2024-11-05 has no completions
+@pytest.mark.parametrize("stored", [False, True])
+@run
+async def test_a_completion_may_have_a_context(stored: bool, revision: str) -> None:
+    server = Server("x", "1", store=MemoryStore() if stored else None)
+
+    @server.prompt
+    def greet(name: str) -> str:
+        """Greet."""
+        return name
+
+    @server.completion(ref="greet", argument="name")
+    async def names(value: str, ctx: Context) -> list[str]:
+        return [value, ctx.revision, str(ctx.request_state), str(dict(ctx.input_responses))]
+
+    @server.prompt
+    def ask(name: str) -> str:
+        """Ask."""
+        return name
+
+    @server.completion(ref="ask", argument="name")
+    async def asks(value: str, ctx: Context) -> list[str]:
+        await ctx.elicit("Which?", str)
+        return [value]
+
+    peer = Peer(server, revision)
+    ref = {"type": "ref/prompt", "name": "greet"}
+    result = await peer.result("completion/complete", ref=ref, argument={"name": "name", "value": "a"})
+    assert result["completion"]["values"] == ["a", revision, "None", "{}"]
+    if revision == MODERN:  # a result of completion/complete cannot be input_required
+        ref["name"] = "ask"
+        refused = await peer.error("completion/complete", ref=ref, argument={"name": "name", "value": "a"})
+        assert refused["code"] < 0
+        assert "incident" not in json.dumps(refused)
+    await server.stop()
 
 
 @run

@@ -211,7 +211,8 @@ class ModernAsking:
         self._call = call
         self.open = False
         self._steps = None
-        if server.store is not None and call.params.request_state is not UNSET:
+        state = getattr(call.params, "request_state", UNSET)  # completions have none: they cannot ask
+        if server.store is not None and state is not UNSET:
             from ...workers.steps import steps_of  # the same answers may arrive twice, anywhere
 
             self._steps = steps_of(server, server.store, call)
@@ -226,7 +227,7 @@ class ModernAsking:
 
     @property
     def input_responses(self) -> Mapping[str, Any]:
-        responses = self._call.params.input_responses
+        responses = getattr(self._call.params, "input_responses", UNSET)
         return {} if responses is UNSET else {key: msgspec.json.decode(raw) for key, raw in responses.items()}
 
     @property
