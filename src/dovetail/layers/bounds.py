@@ -19,7 +19,7 @@ RATE_KEYS: Final = 20_000
 RATE_SHARED_SECONDS: Final = 0.1
 RATE_SHARED_NAMES: Final = 500
 """How often processes with one store tell each other what they let pass, and of how many names of each rule."""
-RATE_SHARED_PART: Final = 0.05
+RATE_SHARED_PART: Final = 0.02
 """The part of its burst that a name uses before the other processes are told at once."""
 RATE_BLOCK: Final = 300.0
 RATE_VIOLATIONS: Final = 100

@@ -1,7 +1,7 @@
 """Rate limits of several processes with the same store: each process publishes what it has accepted.
 
 The path of a message only counts. What was counted is published every tenth of a second, and at once when a name has
-used a twentieth of its burst; the other processes take it from their own buckets. So a message never waits for the
+used a fiftieth of its burst; the other processes take it from their own buckets. So a message never waits for the
 store. Together the processes accept a little more than the rate, which is made up for afterwards.
 """
 
