@@ -73,8 +73,6 @@ class HttpService(Service, Protocol):
     clock: Callable[[], float]
     health: Health
     layers: tuple[Layer | Wrapper, ...]
-    forwards: bool
-    """Whether calls are answered by asking another server."""
 
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
 

@@ -362,9 +362,7 @@ class Legacy:
         """What ``work`` on the calls of a POST has come to, unless too many others run for nobody as well."""
         watching, task = self.calls.watching, asyncio.current_task()
         assert task is not None
-        watching.posts[exchange] = (task, calls)
-        if watching.idle:
-            watching.start()
+        watching.begin(exchange, task, calls)
         try:
             return await work
         except asyncio.CancelledError:
@@ -372,8 +370,7 @@ class Legacy:
                 raise
             task.uncancel()
         finally:
-            del watching.posts[exchange]
-            watching.leave(exchange)
+            watching.end(exchange)
 
     # --- GET and DELETE -------------------------------------------------------------------------------------
 

@@ -56,15 +56,11 @@ class Modern:
                 await refuse(exchange, self.service.admission, full, id=call.id, status=503)
                 return
         channel = ModernChannel(call, exchange, self)
-        watching.posts[exchange] = (task, (call,))
-        if watching.idle:
-            watching.start()
+        watching.begin(exchange, task, (call,))
         try:
             data, error = await self._runner.run(call, channel)
         finally:
-            del watching.posts[exchange]
-            if watching.watches or watching.left:
-                watching.leave(exchange)
+            watching.end(exchange)
         if data is not None and len(data) > LARGE_ANSWER and error is None:
             await self._complete(channel, data)
         elif channel.stream is not None:

@@ -51,9 +51,7 @@ class SessionCalls:
         self._running.add(task)
         watching, exchange = self.watching, channel.exchange
         if channel.together is None:
-            watching.posts[exchange] = (task, (call,))
-            if watching.idle:
-                watching.start()
+            watching.begin(exchange, task, (call,))
         try:
             if live.stopping.tasks and (error := live.stopping.refusal()) is not None:
                 data = live.endpoint.send_error(call, error)
@@ -66,11 +64,9 @@ class SessionCalls:
                 live.stopping.ended(task)
             self._running.discard(task)
             if channel.together is None:
-                watching.posts.pop(exchange, None)
-                if watching.watches or watching.left:
-                    watching.leave(exchange)
-            if channel.together is None and (live.at_work or live.session.phase == "draining"):
-                self.sessions.settle(live)
+                watching.end(exchange)
+                if live.at_work or live.session.phase == "draining":
+                    self.sessions.settle(live)
         if channel.together is not None:
             return data, error
         if channel.stream is not None and (data is None or len(data) <= LARGE_ANSWER):

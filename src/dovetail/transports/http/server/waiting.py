@@ -13,6 +13,7 @@ from typing import Any
 
 from ....core.budget import Account, Budget
 from ....core.channel import Call
+from ....drivers.heartbeat import Heartbeat
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
 from .connections import PeerConnections
@@ -76,9 +77,9 @@ class Watching:
         self._service = service
         self._budget = budget
         self.posts: dict[Exchange, tuple[Work, Sequence[Call]]] = {}
-        """Who works on which calls of a request. Put one in, `start` if idle, take it out and `leave` when done."""
-        self.idle = True
-        """Nobody looks; call `start` after putting one in."""
+        """The task and the calls of each request that is being served."""
+        self._looks = Heartbeat(HANGUP_LOOK, self._look)
+        self._idle = True
         self.direct = False
         """Every client is at the other end of a connection of ours; behind a foreign host it may be a proxy's word."""
         self._seen: set[Exchange] = set()
@@ -89,10 +90,18 @@ class Watching:
         self.left: dict[Exchange, tuple[Account, int]] = {}
         """The requests whose clients have hung up, and where how many calls of theirs are counted."""
 
-    def start(self) -> None:
-        """Begin to look every now and then, for as long as there are calls."""
-        self.idle = False
-        asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
+    def begin(self, exchange: Exchange, task: Work, calls: Sequence[Call]) -> None:
+        """``task`` serves ``calls`` from now until `end`; a disconnect in between may cancel them."""
+        if self._idle:
+            self._idle = False
+            self._looks.start()
+        self.posts[exchange] = (task, calls)
+
+    def end(self, exchange: Exchange) -> None:
+        """The calls of a request have ended."""
+        self.posts.pop(exchange, None)
+        if self.watches or self.left:
+            self.leave(exchange)
 
     def leave(self, exchange: Exchange) -> None:
         """The request is over, and all its calls are."""
@@ -107,15 +116,13 @@ class Watching:
         if watch is not None:
             watch.stop()
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
         posts = set(self.posts)
         for exchange in (posts & self._seen) - self.watches.keys():
             self.watches[exchange] = HangupWatch(self, exchange, partial(self.gone, exchange))
         self._seen = posts
-        if posts:
-            asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
-        else:
-            self.idle = True
+        self._idle = not posts
+        return not self._idle
 
     def gone(self, exchange: Exchange) -> None:
         """The client of a request has hung up.
