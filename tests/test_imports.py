@@ -212,6 +212,7 @@ def test_the_core_knows_no_io_and_no_clock() -> None:
     allowed = {
         "__future__",
         "collections",
+        "contextlib",
         "datetime",
         "functools",
         "hashlib",

@@ -9,21 +9,19 @@ import pytest
 from msgspec import Raw
 
 from dovetail.core import phases
-from dovetail.core.budget import Budget, CallPlaces
 from dovetail.core.channel import Answer, Call, Cancel, Notice, Reply, Session, Violation
 from dovetail.core.endpoint import Endpoint
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError, StateError
 from dovetail.model import (
     CallToolRequestParams,
     CallToolResult,
-    ClientCapabilities,
     CreateMessageRequestParams,
     NotificationParams,
     ProgressNotificationParams,
     Result,
     TextContent,
 )
-from dovetail.settings import CALLS_FREE, SMALL_MESSAGE, Limits
+from dovetail.settings import Limits
 from dovetail.wire.dialects import ERLMCP
 from dovetail.wire.revisions import R4, R5
 from tests.core.messages import (
@@ -118,101 +116,6 @@ def test_one_request_above_the_limit_is_refused_and_room_is_made_by_an_answer() 
     assert read(endpoint.receive(modern("tools/list", None, 3)))["code"] == 1008
     endpoint.send_result(calls[0], DONE)
     start(endpoint, modern("tools/list", None, 3))
-
-
-def together(count: int, revision: str = "2026-07-28", **limits: int) -> list[Endpoint]:
-    """Connections to one server."""
-    admission = server_admission()
-    admission.budget = Budget(Limits(**limits))
-
-    def session() -> Session | None:
-        if revision == "2026-07-28":
-            return None
-        codec = admission.codecs[revision]
-        return Session(revision=codec.revision, codec=codec, capabilities=ClientCapabilities(), phase="ready")
-
-    return [Endpoint(admission, session=session()) for _ in range(count)]
-
-
-def many(count: int, first: int = 1) -> list[bytes]:
-    return [modern("tools/list", None, id) for id in range(first, first + count)]
-
-
-def test_all_peers_together_have_only_so_many_requests_under_way() -> None:
-    greedy, other, modest = together(3, max_concurrent_requests=100)
-    calls = [start(greedy, one) for one in many(CALLS_FREE + 100)]
-    assert read(greedy.receive(modern("tools/list", None, 999)))["code"] == 1004
-    assert [start(modest, one) for one in many(CALLS_FREE)], "the first few of each are not counted"
-    assert read(modest.receive(modern("tools/list", None, 999)))["code"] == 1004
-    for call in calls[:50]:
-        greedy.send_result(call, DONE)
-    assert len([start(other, one) for one in many(CALLS_FREE + 50)]) == CALLS_FREE + 50
-    assert read(other.receive(modern("tools/list", None, 999)))["code"] == 1004
-
-
-def test_who_has_gone_leaves_its_places_to_others() -> None:
-    gone, other = together(2, max_concurrent_requests=100)
-    for one in many(CALLS_FREE + 100):
-        start(gone, one)
-    gone.close()
-    assert len([start(other, one) for one in many(CALLS_FREE + 100)]) == CALLS_FREE + 100
-
-
-def test_a_refusal_costs_the_same_however_many_peers_have_calls_under_way() -> None:
-    looked = 0
-
-    class Calls(dict[int, None]):
-        def __len__(self) -> int:
-            nonlocal looked
-            looked += 1
-            return super().__len__()
-
-    class Peer:
-        def __init__(self) -> None:
-            self.places, self.limits, self.in_flight = CALLS_FREE, Limits(), Calls()
-
-        def call(self, count: int) -> bool:
-            if not places.has(count, self):
-                return False
-            self.in_flight |= dict.fromkeys(range(len(self.in_flight), len(self.in_flight) + count))
-            return True
-
-    places = CallPlaces(1000)
-    peers = [Peer() for _ in range(1000)]
-    assert all(peer.call(CALLS_FREE + 1) for peer in peers)
-    late = Peer()
-    looked = 0
-    assert not late.call(CALLS_FREE + 1)
-    assert looked < 100
-    for number in range(500, 1000):
-        peers[number].in_flight.clear()
-    assert any(late.call(CALLS_FREE + 1) for _ in range(100)), "sooner or later their places are found"
-    del peers[:500]
-    assert Peer().call(CALLS_FREE + 500), "those of who has gone are found at once"
-
-
-def test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole() -> None:
-    first, second, third = together(3, max_concurrent_requests=100, revision="2025-03-26")
-    array = batch(*(request("tools/list", {}, id) for id in range(CALLS_FREE + 100)))
-    calls = calls_of(first.receive(array))
-    error = read(second.receive(array), "2025-03-26")
-    assert (error["code"], error["id"], second.in_flight) == (1004, None, {})
-    assert (
-        len(calls_of(second.receive(batch(*(request("ping", None, id) for id in range(CALLS_FREE)))))) == 16
-    )
-    for call in calls:
-        first.send_result(call, DONE)
-    assert len(calls_of(third.receive(array))) == CALLS_FREE + 100
-
-
-def test_an_array_counts_among_the_messages_of_all_peers_until_it_is_over() -> None:
-    first, second = together(2, max_buffered_bytes=2 * SMALL_MESSAGE, revision="2025-03-26")
-    array = batch(*(request("tools/list", {}, id) for id in range(2 * CALLS_FREE)))
-    calls = calls_of(first.receive(array))
-    assert read(second.receive(array), "2025-03-26")["code"] == 1004
-    while calls:
-        first.send_result(calls.pop(), DONE)
-    assert len(calls_of(second.receive(array))) == 2 * CALLS_FREE
 
 
 # --- cancellation -------------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ import pytest
 
 from dovetail.core.channel import Call, Channel, PlainChannel
 from dovetail.core.endpoint import Endpoint
-from dovetail.drivers.run import Outcome, Runner, ShuttingDown
+from dovetail.core.limits import SharedLimit
+from dovetail.drivers.run import Outcome, Runner, ShuttingDown, status_of
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal
 from tests.support.aio import run
 from tests.support.rawclient import META, MODERN
+from tests.support.waiting import until
 
 from .parrot import Gate, Parrot, Tool, text
 
@@ -286,3 +288,61 @@ async def test_a_failed_call_leaves_no_circle_for_the_collector() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@both
+def test_requests_above_the_limit_of_the_server_are_refused_until_one_has_ended(kept: bool) -> None:
+    @run
+    async def scenario() -> None:
+        gate = Gate()
+        running = SharedLimit(2)
+
+        def one() -> Run:
+            made = Run(gate, kept=kept)
+            made.runner = Runner(made.service, running=running)
+            return made
+
+        first, second = one().start(), one().start()
+        await until(lambda: running.in_use == 2)
+        third = one()
+        data, error = await third.outcome()
+        assert data is not None
+        assert json.loads(data)["error"]["code"] == 1004
+        assert status_of(third.service.admission, third.call, error) == 503
+        gate.open.set()
+        assert json.loads((await first)[0] or b"")["result"]
+        assert json.loads((await second)[0] or b"")["result"]
+        assert (await one().outcome())[1] is None
+        assert running.in_use == 0
+
+    scenario()
+
+
+@both
+def test_a_cancelled_request_counts_until_its_handler_has_ended(kept: bool) -> None:
+    @run
+    async def scenario() -> None:
+        begun, cancelled, release = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def stubborn(call: Call, channel: Channel) -> Any:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                cancelled.set()
+                await release.wait()
+
+        one = Run(stubborn, kept=kept)
+        running = SharedLimit(1)
+        one.runner = Runner(one.service, running=running)
+        task = one.start()
+        await begun.wait()
+        one.call.cancelled = True
+        task.cancel()
+        await cancelled.wait()
+        assert running.in_use == 1
+        release.set()
+        assert await task == (None, None)
+        assert running.in_use == 0
+
+    scenario()

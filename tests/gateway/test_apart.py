@@ -114,41 +114,6 @@ def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(
     scenario()
 
 
-def test_one_principal_cannot_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.gateway.connections.UPSTREAMS_KEPT", 6)  # one has learnt what there is
-
-    @run
-    async def scenario() -> None:
-        server, started, go_on = Server("behind"), asyncio.Semaphore(0), asyncio.Event()
-
-        @server.tool
-        async def work() -> str:  # pyright: ignore[reportUnusedFunction]
-            started.release()
-            await go_on.wait()
-            return "done"
-
-        async with proxied(server, connections="session") as url, AsyncExitStack() as stack:
-
-            async def entered(token: str) -> Client:
-                return await stack.enter_async_context(caller(url, token, "2025-11-25"))
-
-            anns = [await entered("ann-token") for _ in range(4)]
-            working = [asyncio.ensure_future(ann.call_tool("work")) for ann in anns[:3]]
-            for _ in working:
-                await started.acquire()
-            with pytest.raises(Refusal, match="connections to") as caught:
-                await anns[3].call_tool("work")
-            assert caught.value.code == 1004
-            bob = await entered("bob-token")
-            working.append(asyncio.ensure_future(bob.call_tool("work")))
-            await started.acquire()
-            go_on.set()
-            assert [(await call).text for call in working] == ["done"] * 4
-            assert (await anns[3].call_tool("work")).text == "done"  # one of her own makes room for it
-
-    scenario()
-
-
 @run
 async def test_what_goes_wrong_behind_is_logged_and_not_told_in_front(
     caplog: pytest.LogCaptureFixture,

@@ -178,33 +178,31 @@ async def test_more_tasks_than_the_limit_are_refused_until_one_has_ended() -> No
 
 
 @run
-async def test_one_principal_cannot_take_the_place_of_all_others() -> None:
+async def test_a_principal_that_begins_ever_more_tasks_loses_its_own_finished_ones_first() -> None:
     works = Works(limits=Limits(max_tasks=4))
     greedy, other = works.peer(principal="greedy"), works.peer(principal="other")
-    held = [await begun(greedy, "wait") for _ in range(2)]
+    kept = await begun(other, "wait")
+    held = [await begun(greedy, "wait") for _ in range(3)]
     error = await greedy.error("tools/call", name="wait", arguments={})
     assert error["data"]["kind"] == "too_many_tasks"
-    kept = await begun(other, "wait")
     works.gate.set()
     for id in held:
         await reaches(greedy, id, "completed")
     await reaches(other, kept, "completed")
-    # Whoever begins more and more forgets his own, not those of others.
     for _ in range(6):
         await reaches(greedy, await begun(greedy, "wait"), "completed")
     await reaches(other, kept, "completed")
 
 
 @run
-async def test_one_session_without_a_principal_cannot_take_all_places() -> None:
+async def test_tasks_of_sessions_without_a_principal_share_one_limit() -> None:
     works = Works(limits=Limits(max_tasks=4))
-    greedy, other = Peer(works.server, "2025-11-25"), Peer(works.server, "2025-11-25")
+    peers = [Peer(works.server, "2025-11-25") for _ in range(2)]
     call = {"name": "wait", "arguments": {}, "task": {}}
-    for _ in range(2):
-        await greedy.result("tools/call", **call)
-    assert (await greedy.error("tools/call", **call))["data"]["kind"] == "too_many_tasks"
-    for _ in range(2):
-        await other.result("tools/call", **call)
+    for number in range(4):
+        await peers[number % 2].result("tools/call", **call)
+    for peer in peers:
+        assert (await peer.error("tools/call", **call))["data"]["kind"] == "too_many_tasks"
     works.gate.set()
 
 

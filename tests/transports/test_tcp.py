@@ -388,22 +388,22 @@ async def test_large_answers_that_nobody_takes_are_refused_and_given_again_to_wh
         return text("x" * LARGE)
 
     parrot, client, other = Parrot(big=large), Recorder(), RawClient(MODERN)
-    parrot.admission.budget.answers.limit = 4 * LARGE
+    parrot.admission.shared.buffered_bytes.maximum = 4 * LARGE
     listener = await tcp.listen(parrot)
     await tcp.connect(client, *listener.address)
     await tcp.connect(other, *listener.address)
     client.link.pause()
     messages = [modern("tools/call", call("big"), id=number) for number in range(8)]
     client.link.send_many([json.dumps(message).encode() for message in messages])
-    await until(lambda: parrot.admission.budget.answers.taken > 0)
+    await until(lambda: parrot.admission.shared.buffered_bytes.in_use > 0)
     assert said(await other.request("tools/call", call("echo"))) == "echo"
     client.link.resume()
     await client.until(lambda: len(client.messages) == 8)
     errors = [answer["error"] for answer in map(json.loads, client.messages) if "error" in answer]
     assert 0 < len(errors) < 8
-    assert {error["code"] for error in errors} == {1069}
+    assert {error["code"] for error in errors} == {1004}
     assert all(error["data"]["retryAfterMs"] > 0 for error in errors)
-    await until(lambda: parrot.admission.budget.answers.taken == 0)
+    await until(lambda: parrot.admission.shared.buffered_bytes.in_use == 0)
     client.link.send(json.dumps(modern("tools/call", call("big"), id=9)).encode())
     await client.until(lambda: len(client.messages) == 9)
     assert "result" in json.loads(client.messages[-1])
@@ -419,14 +419,14 @@ async def test_the_first_large_answer_of_each_connection_counts_too() -> None:
 
     size = 12 << 20  # more than the kernel takes
     parrot, clients = Parrot(big=large), [Recorder() for _ in range(3)]
-    answers = parrot.admission.budget.answers
-    answers.limit = 2 * size + size // 2
+    answers = parrot.admission.shared.buffered_bytes
+    answers.maximum = 2 * size + size // 2
     listener = await tcp.listen(parrot)
     for client, counted in zip(clients, (size, 2 * size, 2 * size), strict=True):
         await tcp.connect(client, *listener.address)
         client.link.pause()
         client.link.send(json.dumps(modern("tools/call", call("big"), id=1)).encode())
-        await until(lambda counted=counted: answers.taken > counted)
+        await until(lambda counted=counted: answers.in_use > counted)
     clients[2].link.resume()
     await clients[2].until(lambda: clients[2].messages)
     assert json.loads(clients[2].messages[0])["error"]["code"] == 1004
@@ -434,7 +434,7 @@ async def test_the_first_large_answer_of_each_connection_counts_too() -> None:
     await clients[0].until(lambda: clients[0].messages)
     assert "result" in json.loads(clients[0].messages[0])
     clients[1].link.abort()
-    await until(lambda: not answers.taken)
+    await until(lambda: not answers.in_use)
     for client in clients:
         client.link.close()
     await listener.close()

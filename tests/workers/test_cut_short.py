@@ -10,7 +10,7 @@ import pytest
 
 from dovetail import Context, Server
 from dovetail.core.principal import Principal
-from dovetail.drivers.uncancelled import to_the_end
+from dovetail.drivers.shielding import to_the_end
 from dovetail.server.handles import owner
 from dovetail.stores import SqliteStore, StoreUnavailable
 from tests.support.aio import run

@@ -47,6 +47,7 @@ from . import metadata, phases
 from .budget import Budget
 from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
 from .introductions import Introduction, Introductions, tool_call
+from .limits import SharedLimits
 from .offers import Offers, Side
 from .principal import Principal
 from .questions import check_question
@@ -108,8 +109,9 @@ class Admission:
         strict: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.budget = Budget(limits or Limits())
-        """What all peers hold together."""
+        self.shared = SharedLimits(limits or Limits())
+        """The limits that all connections share."""
+        self.budget = Budget(limits or Limits())  # the HTTP server still uses it
         self.side: Side = side
         self.dialect = strictly(dialect) if strict else dialect
         self.strict = strict

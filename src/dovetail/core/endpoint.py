@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ..model import CancelledNotificationParams, ClientCapabilities, RequestParams
 from ..model.meta import PROGRESS_TOKEN
-from ..settings import CALLS_FREE, Limits
+from ..settings import Limits
 from ..wire.codec import Codec
 from ..wire.frames import Frame, RequestId, decode, decode_entry, is_batch, split_batch
 from ..wire.headers import RoutingHeaders
@@ -29,9 +29,9 @@ from ..wire.methods import METHODS
 from ..wire.revisions import Revision
 from . import metadata, phases
 from .admit import INITIALIZE, Admission
-from .batch import Batch, at_once, begun, may_come, problem
-from .budget import busy
+from .batch import Batch, may_come, problem
 from .channel import EMPTY, Answer, Call, Cancel, Event, Late, Notice, Rejection, Reply, Session, Violation
+from .limits import busy, too_many_requests
 from .pending import Pending
 from .principal import Principal
 from .sizes import instead
@@ -100,7 +100,7 @@ class Endpoint:
         self.closed = False
         self.in_flight: dict[RequestId, Call] = {}
         """The peer's requests that are being worked on."""
-        self.places = min(CALLS_FREE, self.limits.max_requests_per_connection)
+        self._max_requests = self.limits.max_requests_per_connection
         self._own = Pending(self.limits, next_id)
         self._sent: dict[str, Codec] = {}
         """Methods that were found to be ours to send, and in whose words: each is looked up once."""
@@ -129,7 +129,7 @@ class Endpoint:
             frame = decode(message)
         except RemoteProtocolError as error:
             if error.kind == "invalid_request" and is_batch(message):
-                return at_once(self.receive_array(message, principal, scope))
+                return self.receive_batch(message, principal, scope)
             return self._receive_unreadable(error)
         return self.receive_frame(frame, headers, principal, scope)
 
@@ -157,7 +157,7 @@ class Endpoint:
             if (
                 batch is None
                 and admitted.id not in in_flight
-                and len(in_flight) < self.places
+                and len(in_flight) < self._max_requests
                 and admitted.method != INITIALIZE
             ):
                 in_flight[admitted.id] = admitted
@@ -180,8 +180,8 @@ class Endpoint:
         error: DovetailError | None = None
         if call.id in in_flight:
             error = ProtocolError("invalid_request", "a request with this id is still in flight")
-        elif len(in_flight) >= self.places:
-            error = self.admission.budget.calls.full(self)
+        elif len(in_flight) >= self._max_requests:
+            error = too_many_requests()
         if error is None and batch is not None:
             error = problem(call)
         if error is not None:
@@ -218,7 +218,7 @@ class Endpoint:
         call.cancelled = True
         reason = notice.params.reason
         cancel = Cancel(call, None if reason is UNSET else reason)
-        reply = None if call.batch is None else call.batch.settle(None) or at_once(call.batch.joined())
+        reply = None if call.batch is None else call.batch.settle(None)
         return cancel if reply is None else [cancel, Reply(reply)]
 
     def _receive_answer(self, frame: Frame) -> Event:
@@ -256,22 +256,19 @@ class Endpoint:
             return self._violation("unreadable", error.message)
         return self.refuse(error, id)
 
-    def receive_array(
-        self, message: bytes, principal: Principal | None, scope: Mapping[str, Any] | None
-    ) -> Generator[None, None, Event | list[Event] | None]:
-        """`receive` for an array, a step for each of its messages: whoever takes them may do other work in between."""
+    def receive_batch(
+        self, message: bytes, principal: Principal | None = None, scope: Mapping[str, Any] | None = None
+    ) -> Event | list[Event] | None:
+        """`receive` for a message that is known to be a batch."""
         try:
             if not may_come(self.session):
                 raise RemoteProtocolError("invalid_request", "batches are not allowed here")
             entries = split_batch(message, self.limits.max_batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
-        batch = begun(self.admission.budget, len(entries))
-        if batch is None or not self.admission.budget.calls.has(len(entries), self):
-            return Reply(self.refuse(busy("requests in arrays")).data, 503)  # each alone would cost as much
+        batch = Batch(self.admission.shared.buffered_bytes)
         events: list[Event] = []
         for frame in map(decode_entry, entries):
-            yield
             event: Event | list[Event] = (
                 self._receive_unreadable(frame)
                 if isinstance(frame, RemoteProtocolError)
@@ -282,9 +279,16 @@ class Endpoint:
             else:
                 events += event if isinstance(event, list) else [event]
         batch.complete = True
-        if (reply := at_once(batch.joined())) is not None:
+        if (reply := batch.joined()) is not None:
             events.append(Reply(reply))
         return events or None
+
+    def receive_array(
+        self, message: bytes, principal: Principal | None, scope: Mapping[str, Any] | None
+    ) -> Generator[None, None, Event | list[Event] | None]:
+        """`receive_batch` for the HTTP server, until it calls that."""
+        yield
+        return self.receive_batch(message, principal, scope)
 
     def _violation(self, kind: str, detail: str, late: Late | None = None) -> Violation:
         self.violations[kind] = self.violations.get(kind, 0) + 1
@@ -293,17 +297,15 @@ class Endpoint:
 
     # --- answering ----------------------------------------------------------------------------------------
 
-    def send_result(
-        self, call: Call, result: Struct | Raw, most: int | None = None, written: bytes | None = None
-    ) -> bytes | None:
-        """The answer to ``call``, of at most ``most`` bytes, perhaps ``written`` already; write it unless it is None.
+    def send_result(self, call: Call, result: Struct | Raw, most: int | None = None) -> bytes | None:
+        """The answer to ``call``, of at most ``most`` bytes; write it unless it is None.
 
         Raises:
             ProtocolError: this revision, or the way to the peer, cannot carry the result: answer with this error.
         """
         if self.in_flight.get(call.id) is not call:
             return None
-        data = written or call.codec.encode_result(call.id, result)
+        data = call.codec.encode_result(call.id, result)
         batch = call.batch
         if most is not None and len(data) > most - (0 if batch is None else batch.size):
             data = call.codec.encode_result(call.id, instead(call, result, most))
@@ -311,7 +313,7 @@ class Endpoint:
         if batch is None:
             return data
         if not batch.takes(len(data), most or self.limits.max_message_bytes):
-            data = call.codec.encode_error(call.id, busy("answers in one array"))
+            data = call.codec.encode_error(call.id, busy("responses in one batch"))
         return batch.settle(data)
 
     def send_error(self, call: Call, error: DovetailError) -> bytes | None:

@@ -21,8 +21,8 @@ from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
 from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
 from ..wire.shared_params import ParamsFor, SharedParams
-from .budget import Account, busy
 from .channel import Call, Session
+from .limits import SharedLimit, busy
 from .metadata import require
 from .principal import Principal, key_of
 from .rights import Rights, visible
@@ -94,8 +94,8 @@ class Hub:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
-        self.account = Account(self._limits.all_addresses)
-        """What the addresses of all subscribers cost together; a server puts that of its budget here."""
+        self.subscribed_bytes = SharedLimit(self._limits.all_addresses)
+        """Bytes of the URIs of all subscribers; a server puts its shared limit here."""
         # Dicts as ordered sets: those who came first are told first.
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
         self._uris: dict[str, dict[Subscriber, None]] = {}
@@ -176,7 +176,7 @@ class Hub:
         if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.max_subscriptions:
             raise Refusal(1004, message="too many resource subscriptions")
         if not self._watch(subscriber, uri):
-            raise busy("addresses are subscribed to")
+            raise busy("resource subscriptions")
         if subscriber.session is not None:
             subscriber.session.subscriptions = subscriber.uris
 
@@ -279,7 +279,7 @@ class Hub:
 
     def _watch(self, subscriber: Subscriber, uri: str) -> bool:
         """Whether there is room for one more address; a listen stream whose wish finds none hears less."""
-        if uri not in subscriber.uris and not self.account.take(len(uri)):
+        if uri not in subscriber.uris and not self.subscribed_bytes.acquire(len(uri)):
             return False
         self.watched += uri not in subscriber.uris
         subscriber.uris.add(uri)
@@ -288,7 +288,7 @@ class Hub:
 
     def _unwatch(self, subscriber: Subscriber, uri: str) -> None:
         if uri in subscriber.uris:
-            self.account.give(len(uri))
+            self.subscribed_bytes.release(len(uri))
             self.watched -= 1
         subscriber.uris.discard(uri)
         _drop(self._uris, uri, subscriber)

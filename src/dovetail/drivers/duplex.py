@@ -18,8 +18,6 @@ from weakref import WeakKeyDictionary
 
 from msgspec import UNSET, Struct
 
-from ..core.batch import at_once
-from ..core.budget import Account, busy
 from ..core.channel import (
     EMPTY,
     Answer,
@@ -35,17 +33,16 @@ from ..core.channel import (
     Session,
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
+from ..core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import AT_ONCE, FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, VIOLATIONS, Limits, Timeouts
 from ..wire.frames import decode, too_large
+from .cancellation import CancelledCalls
 from .heartbeat import ConnectionHeartbeat
-from .pacing import in_turns, stepwise
 from .requests import Requests
 from .run import Runner, ShuttingDown
-from .stopping import Stopping
-from .unread import Unread
 
 log = logging.getLogger("dovetail")
 
@@ -108,14 +105,14 @@ class Duplex:
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
-        self._runner = Runner(service, endpoint.limits)
+        self._runner = Runner(service, endpoint.limits, running=endpoint.admission.shared.requests)
         self._requests = Requests(endpoint, self.write)
         self.request = self._requests.request
         """Ask the peer and return its decoded result: `Requests.request`."""
         self.patience = Timeouts(idle=None, total=self.limits.client_response_timeout)
         """How long a client may take to answer a question."""
-        self._happening: set[asyncio.Task[None]] = set()  # long arrays that are dealt with in turns
-        self._stopping = Stopping(endpoint.admission.budget.ending, self.limits.max_requests_per_connection)
+        self._cancelled = CancelledCalls(self.limits.max_requests_per_connection)
+        self._buffered = endpoint.admission.shared.buffered_bytes
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
         self._closing = False
@@ -123,7 +120,6 @@ class Duplex:
         self._holder: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._heartbeat: ConnectionHeartbeat | None = None
-        self._unread = Unread(endpoint.admission.budget.answers)
         self._session: Session | None = None
         endpoint.on_session = self._opened
 
@@ -136,21 +132,15 @@ class Duplex:
 
     def received(self, message: bytes, scope: Mapping[str, Any] | None = None) -> None:
         self.heard += 1
-        if len(message) > SMALL_MESSAGE and not self._hold(message):
+        if len(message) > UNCOUNTED_BYTES and not self._hold(message):
             return
         event = self.endpoint.receive(message, scope=scope)
-        if type(event) is Call and not (
-            self._closing or self._stopping.tasks or self._stopping.everybody.taken
-        ):
+        if type(event) is Call and not (self._closing or self._cancelled.tasks):
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:
             self._requests.answered(event)
         else:
-            if isinstance(event, list) and len(event) > AT_ONCE:
-                task = self._loop.create_task(self._happen(event))
-                self._happening.add(task)
-                task.add_done_callback(self._happening.discard)
-            elif event is not None:
+            if event is not None:
                 for one in event if isinstance(event, list) else (event,):
                     self._happened(one)
             endpoint = self.endpoint
@@ -159,23 +149,23 @@ class Duplex:
                 self.hang_up()
 
     def _hold(self, message: bytes) -> bool:
-        """Whether there is room for a large message, among those of all peers; until its calls have ended."""
-        account, size = self.endpoint.admission.budget.messages, len(message)
-        if not account.take(size):
+        """Whether there is room for a large message. It counts until the calls it starts have ended."""
+        buffered, size = self._buffered, len(message)
+        if not buffered.acquire(size):
             try:
                 id = decode(message).id
             except RemoteProtocolError as error:
                 id = error.id
-            self.write(self.endpoint.refuse(busy("large messages"), None if id is UNSET else id).data)
+            self.write(self.endpoint.refuse(busy("request bodies"), None if id is UNSET else id).data)
             return False
         before = set(self._tasks)
 
         def release() -> None:
             begun = [task for call, task in self._tasks.items() if call not in before]
             if begun:
-                self._loop.create_task(_after(begun, account, size))
+                self._loop.create_task(_release_after(begun, buffered, size))
             else:
-                account.give(size)
+                buffered.release(size)
 
         self._loop.call_soon(release)
         return True
@@ -184,8 +174,8 @@ class Duplex:
         self.write(self.endpoint.refuse(too_large(limit)).data)
 
     def crowded(self) -> None:
-        """A large message does not end, and others hold too much already."""
-        self.write(self.endpoint.refuse(busy("messages that do not end")).data)
+        """A large message has not ended, and there is no room for more of it."""
+        self.write(self.endpoint.refuse(busy("unfinished messages")).data)
 
     def ended(self) -> None:
         """Nothing more comes in: calls under way may still finish, questions of ours will not be answered."""
@@ -214,12 +204,6 @@ class Duplex:
 
     # --- the peer's requests --------------------------------------------------------------------------------
 
-    async def _happen(self, events: list[Event]) -> None:
-        async for some in in_turns(events):
-            for event in some:
-                if not (isinstance(event, Call) and event.cancelled):
-                    self._happened(event)
-
     def _happened(self, event: Event) -> None:
         match event:
             case Call():
@@ -236,13 +220,11 @@ class Duplex:
                 log.debug("dropped a message: %s (%s)", event.kind, event.detail)
 
     def _start(self, call: Call) -> None:
-        error = ShuttingDown() if self._closing else self._stopping.refusal()
+        error = ShuttingDown() if self._closing else self._cancelled.refusal()
         if error is not None:
             for watcher in self.endpoint.admission.watchers:
                 watcher.refused(error)
             data = self.endpoint.send_error(call, error)
-            if data is None and call.batch is not None:
-                data = at_once(call.batch.joined())
             if data is not None:
                 self.write(data)
             return
@@ -252,11 +234,8 @@ class Duplex:
         data, error = await self._runner.run(call, CallChannel(self, call), self.endpoint)
         if error is not None and self._session is not None and self.endpoint.session is None:
             self._session_over()  # a refused initialize takes its session with it
-        if data is None and call.batch is not None and call.batch.due:
-            data = await stepwise(call.batch.joined())
-        if data is not None and len(data) > SMALL_MESSAGE and self._link is not None:
-            self._flush()  # only what has been written shows whether the peer takes it
-            await self._unread.send(call, data, self._link)
+        if data is not None and len(data) > UNCOUNTED_BYTES and self._link is not None:
+            await self._send_large(call, data, self._link)
             data = None
         self._tasks.pop(call, None)
         if data is None:
@@ -278,12 +257,25 @@ class Duplex:
             farewell = CancelledNotificationParams(call.id)
             self.write(call.codec.encode_notification(CANCELLED, farewell))
 
+    async def _send_large(self, call: Call, data: bytes, link: Link) -> None:
+        """Send a large response and return once the peer has read it; while it has not, the response counts."""
+        self._flush()  # what was written before shows whether the peer reads
+        # The responses of a batch were counted when they were added to it.
+        with self._buffered.sending(len(data) if call.batch is None else 0) as refusal:
+            if refusal is not None:
+                data = call.codec.encode_error(call.id, refusal)
+            elif link.blocked:
+                await link.drain()  # returns also when the peer has disconnected
+            link.send(data)
+            if link.blocked:
+                await link.drain()
+
     def _stop(self, call: Call) -> None:
         call.cancelled = True
         task = self._tasks.pop(call, None)
         if task is not None and not task.done():
-            task.add_done_callback(self._stopping.ended)
-            self._stopping.stop(task)
+            task.add_done_callback(self._cancelled.finished)
+            self._cancelled.cancel(task)
 
     def _noticed(self, notice: Notice) -> None:
         if notice.method == PROGRESS and self._requests.progressed(notice.params):
@@ -358,7 +350,7 @@ class Duplex:
     @property
     def busy(self) -> bool:
         """Whether anything is under way in either direction."""
-        return bool(self._tasks or self._happening or self._requests.waiting)
+        return bool(self._tasks or self._requests.waiting)
 
     async def close(self, *, drain: float = 0.0) -> None:
         """End the connection. Calls under way get ``drain`` seconds, then they are cancelled.
@@ -401,14 +393,14 @@ class Duplex:
                 self.lost(None)
         if self._holder is not None:
             self._holder.cancel()
-        others = self._stopping.tasks.keys() - {asyncio.current_task()}
+        others = self._cancelled.tasks - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=FLUSH_SECONDS)
 
 
-async def _after(tasks: list[asyncio.Task[None]], account: Account, size: int) -> None:
+async def _release_after(tasks: list[asyncio.Task[None]], buffered: SharedLimit, size: int) -> None:
     await asyncio.wait(tasks)
-    account.give(size)
+    buffered.release(size)
 
 
 def accept(

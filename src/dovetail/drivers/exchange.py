@@ -29,7 +29,6 @@ from ..core.principal import Principal
 from ..errors import DovetailError, ProtocolError
 from ..wire.frames import Frame, too_large
 from ..wire.headers import RoutingHeaders
-from .pacing import stepwise
 from .run import Outcome, Runner, status_of
 
 ACCEPTED = 202
@@ -120,7 +119,7 @@ async def exchange(
         limits if limits.max_event_bytes is None else limits.on_events()
     )  # for what is said before the reply
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
-    runner = runner or Runner(service, service.limits, service.admission.budget.answers)
+    runner = runner or Runner(service, service.limits, running=service.admission.shared.requests)
     event = _receive(endpoint, message, headers, service.limits.max_message_bytes)
     calls = [] if begun is None else begun
     if isinstance(event, list):
@@ -172,7 +171,7 @@ async def _batch(
 
     if calls and calls[0].batch is not None:
         await runner.together(calls, run)
-        reply = await stepwise(calls[0].batch.joined()) or reply
+        reply = calls[0].batch.whole or reply
     return reply
 
 

@@ -34,12 +34,11 @@ from ..core.endpoint import Endpoint
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..model import ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
-from ..settings import LIST_SECONDS, READ_IN_TURN, Timeouts
+from ..settings import Timeouts
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS, Method
 from .clock import Clock, LoopClock, Timer
-from .pacing import stepwise, turn
 
 log = logging.getLogger("dovetail")
 
@@ -192,11 +191,6 @@ class Requests:
         row = METHODS.get(method) or options.get("row")
         if row is None or options.get("raw"):
             return result
-        if len(result) > READ_IN_TURN:
-            from ..wire import long_lists  # servers never need it
-
-            await turn()
-            return await stepwise(long_lists.decode_result(codec, row, bytes(result)), LIST_SECONDS)
         return codec.decode_result(row, result)
 
     def _begin(

@@ -19,8 +19,8 @@ from ..auth.core.problems import AuthError
 from ..auth.server.proven import proof_of
 from ..client.config import ClientOptions
 from ..client.connecting.targets import Target
-from ..core.budget import busy, share_of
 from ..core.channel import Call, Session
+from ..core.limits import busy
 from ..core.principal import Principal, key_of
 from ..core.subscriptions import News
 from ..errors import DovetailError, ProtocolError
@@ -113,7 +113,7 @@ class UpstreamConnections:
             if found.exchanged is not None and token is not None:
                 found.exchanged.subject = token
             return found
-        if key not in self._opening and not self._has_room(key):
+        if key not in self._opening and not self._has_room():
             raise busy(f"connections to {way.name}")
         try:
             return await self.opened(caller)
@@ -205,17 +205,12 @@ class UpstreamConnections:
         if state == "failed":
             self.forget(upstream)
 
-    def _has_room(self, wanted: Key) -> bool:
-        """Whether there may be one more: the one that was idle longest makes room for it.
-
-        Where a principal has as many as it may, that is one of its own.
-        """
-        owner, all_of_them = wanted[0], (*self._upstreams, *self._opening)
-        own = owner is not None and sum(key[0] == owner for key in all_of_them) >= share_of(UPSTREAMS_KEPT)
-        if not own and len(all_of_them) < UPSTREAMS_KEPT:
+    def _has_room(self) -> bool:
+        """Whether there may be one more: the one that was idle longest makes room for it."""
+        if len(self._upstreams) + len(self._opening) < UPSTREAMS_KEPT:
             return True
         for key, upstream in self._upstreams.items():
-            idle = not upstream.busy and upstream is not self.first and (not own or key[0] == owner)
+            idle = not upstream.busy and upstream is not self.first
             if idle and len(self._ending) < UPSTREAMS_KEPT:
                 self.end(self._upstreams.pop(key))
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ..model import Tool
@@ -59,10 +59,6 @@ class Index:
         self._lengths: list[int] = []
         self._said: dict[str, list[tuple[int, int]]] = {}
         """By word: which tools say it, and how often."""
-        self._usual = 1.0
-
-    def read(self) -> Generator[None, None, None]:
-        """Read what is said of the tools, one of them in each step."""
         for place, tool in enumerate(self.tools):
             counted = Counter(words(whole_text(tool)))
             for word in words(tool.name):
@@ -70,7 +66,6 @@ class Index:
             self._lengths.append(sum(counted.values()))
             for word, count in counted.items():
                 self._said.setdefault(word, []).append((place, count))
-            yield
         self._usual = sum(self._lengths) / max(1, len(self.tools))
 
     def best(self, query: str) -> list[Tool]:

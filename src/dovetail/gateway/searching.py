@@ -15,7 +15,6 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import Call
-from ..drivers.pacing import stepwise
 from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
 from .bounds import INDEXES_KEPT, SEARCH_RESULTS
@@ -105,7 +104,7 @@ class Search:
             limit = min(max(wish.limit or self._limit, 1), SEARCH_RESULTS)
         except msgspec.ValidationError as error:
             return self._server.failures.of_tool(ToolError(str(error)), FIND, call)
-        found = (await self._index(tools)).best(wish.query) if wish.query else tools
+        found = self._index(tools).best(wish.query) if wish.query else tools
         shown = [
             {"name": tool.name, "description": tool.description or "", "inputSchema": tool.input_schema}
             for tool in found[:limit]
@@ -113,11 +112,10 @@ class Search:
         result: dict[str, Any] = {"tools": shown, "found": len(found)}
         return CallToolResult([TextContent(msgspec.json.encode(result).decode())], structured_content=result)
 
-    async def _index(self, tools: Sequence[Tool]) -> Index:
+    def _index(self, tools: Sequence[Tool]) -> Index:
         index = self._indexes.get(id(tools))
         if index is None or index.tools is not tools:
             index = Index(tools)
-            await stepwise(index.read())
             self._indexes[id(tools)] = index
             if len(self._indexes) > INDEXES_KEPT:
                 self._indexes.popitem(last=False)

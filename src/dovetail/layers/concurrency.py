@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
-from ..drivers.turns import Turns
+from ..drivers.semaphore import Turns
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS
 from .bounds import LAYER_KEYS, LAYER_QUEUE

@@ -24,7 +24,7 @@ from ..core.channel import Session
 from ..core.phases import SERVING
 from ..drivers.layering import Layer, Wrapper
 from ..drivers.pool import Threads
-from ..drivers.turns import Turns
+from ..drivers.semaphore import Turns
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
 from ..layers.health import Health, Watched
 from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits

@@ -204,7 +204,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.admission = Admission(
             "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
         )
-        self.hub.account = self.admission.budget.addresses
+        self.hub.subscribed_bytes = self.admission.shared.subscribed_bytes
         self._builtin = Builtin(self)
         self.methods: dict[str, Handler] = {
             **self._builtin.methods(),

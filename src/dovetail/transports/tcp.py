@@ -16,17 +16,16 @@ from typing import Any, cast
 
 from ..auth.server.links import certificate_principal
 from ..core.channel import Receiver, Service
+from ..core.limits import RETRY_SECONDS, UNCOUNTED_BYTES
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..drivers.heartbeat import Heartbeat
 from ..errors import Refusal, RequestTimeout, TransportError
 from ..settings import (
-    BUSY_SECONDS,
     CONNECT_SECONDS,
     GRACE_SECONDS,
     KEEPALIVE_INTERVAL,
     KEEPALIVE_PROBES,
     KEEPALIVE_SECONDS,
-    SMALL_MESSAGE,
     TCP_CONNECTIONS,
     TCP_IDLE_SECONDS,
     TLS_SECONDS,
@@ -84,7 +83,7 @@ class _Connection(SocketLink):
         self._idle = None if listener.idle is None else Heartbeat(listener.idle, self._check)
         self._seen = 0
         self._stalled = 0  # bytes the peer had not taken when we last looked
-        self._kept = 0  # bytes of an unfinished line, as far as they count among those of all peers
+        self._counted = 0  # bytes of an unfinished line that are acquired from the shared limit
 
     def buffer_updated(self, nbytes: int) -> None:
         data = taken(nbytes)
@@ -92,19 +91,20 @@ class _Connection(SocketLink):
             self.abort()  # whatever it speaks, it is not this: HTTP, TLS
         else:
             self.data_received(data)
-            if self._held or self._kept:
+            if self._held or self._counted:
                 self._count(len(self._unfinished) if self._held else 0)
 
     def _continue(self, data: bytes) -> bytes:
-        if self._kept and b"\n" in data:
+        if self._counted and b"\n" in data:
             self._count(0)  # it is a message now, and counts as one
         return super()._continue(data)
 
     def _count(self, size: int) -> None:
-        """So many bytes of an unfinished line are kept; the peer is hung up on when others keep too much already."""
-        account, size = self.duplex.endpoint.admission.budget.unfinished, size if size > SMALL_MESSAGE else 0
-        if account.take(size - self._kept):
-            self._kept = size
+        """Count ``size`` bytes of an unfinished line; close the connection when there is no room for them."""
+        buffered = self.duplex.endpoint.admission.shared.buffered_bytes
+        size = size if size > UNCOUNTED_BYTES else 0
+        if buffered.acquire(size - self._counted):
+            self._counted = size
         else:
             self.duplex.crowded()
             self.close()
@@ -115,7 +115,7 @@ class _Connection(SocketLink):
             self.duplex.endpoint.principal = certificate_principal(scope["peer_certificate"])
         super().connection_made(transport)
         if len(self._listener.connections) >= self._listener.limit:
-            refusal = Refusal(1060, message="too many connections are open", retry_after=BUSY_SECONDS)
+            refusal = Refusal(1060, message="too many connections are open", retry_after=RETRY_SECONDS)
             self.send(self._listener.service.admission.refuse(refusal).body)
             self.close()
             return

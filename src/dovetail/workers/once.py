@@ -26,8 +26,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Respond
-from ..drivers.stopping import Stopping
-from ..drivers.uncancelled import to_the_end
+from ..drivers.shielding import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
@@ -75,7 +74,7 @@ class Once:
         self._results = results_of(store)
         self._under_way: set[asyncio.Task[Any]] = set()
         self._abandoned = server.admission.budget.abandoned
-        self._stopping = Stopping(server.admission.budget.ending, server.limits.max_requests_per_connection)
+        self._requests = server.admission.shared.requests
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
@@ -222,8 +221,10 @@ class Once:
             loop = asyncio.get_running_loop()
             loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
         else:
-            work.add_done_callback(self._stopping.ended)
-            self._stopping.stop(work)
+            # The runner does not wait for it: it counts here until its handler has ended.
+            self._requests.in_use += 1
+            work.add_done_callback(lambda _: self._requests.release())
+            work.cancel()
 
     async def _until_news(self, name: str) -> None:
         """Wait until the one under way may have ended."""

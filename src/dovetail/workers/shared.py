@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ..core.channel import Answer, Cancel, Event, Violation
 from ..core.endpoint import CANCELLED
 from ..core.principal import Principal
-from ..drivers.uncancelled import to_the_end
+from ..drivers.shielding import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct
 
 from ..core.channel import Call
 from ..drivers.heartbeat import repeat
-from ..drivers.uncancelled import to_the_end
+from ..drivers.shielding import to_the_end
 from ..errors import ProtocolError
 from ..server.handles import owner
 from ..server.registering.register import RegisteredTool

@@ -42,9 +42,6 @@ class Entry(Struct, eq=False):
     type: Any
     expires: float
 
-    def read(self, data: bytes) -> Any:
-        return msgspec.json.decode(data, type=self.type)
-
 
 class ResponseCache:
     """Results by server, method, parameters and principal; the least recently used make room.
@@ -68,11 +65,6 @@ class ResponseCache:
 
     def get(self, origin: str, method: str, params: bytes, principal: str | None) -> Any:
         """Return a copy of the fresh result, or None to ask the server."""
-        entry = self.find(origin, method, params, principal)
-        return None if entry is None else entry.read(entry.data)
-
-    def find(self, origin: str, method: str, params: bytes, principal: str | None) -> Entry | None:
-        """The same, as it is kept."""
         for owner in (principal, None) if principal is not None else (None,):
             key = (origin, method, params, owner)
             entry = self._entries.get(key)
@@ -80,7 +72,7 @@ class ResponseCache:
                 continue
             if self._clock() < entry.expires:
                 self._entries.move_to_end(key)
-                return entry
+                return msgspec.json.decode(entry.data, type=entry.type)
             self._drop(key)
         return None
 
@@ -94,9 +86,8 @@ class ResponseCache:
         *,
         ttl_ms: float,
         public: bool,
-        data: bytes | None = None,
     ) -> None:
-        """Keep ``result``, perhaps written as ``data`` already. A time to live of zero or less keeps nothing.
+        """Keep ``result``. A time to live of zero or less keeps nothing.
 
         A private result without a principal stays with the ``origin`` it came from, which is then one client's own.
         """
@@ -104,7 +95,7 @@ class ResponseCache:
             return
         key = (origin, method, params, None if public else principal)
         self._drop(key)
-        entry = Entry(data or msgspec.json.encode(result), type(result), self._clock() + ttl_ms / 1000)
+        entry = Entry(msgspec.json.encode(result), type(result), self._clock() + ttl_ms / 1000)
         self._entries[key] = entry
         self._size += len(entry.data)
         while len(self._entries) > self._limit or self._size > self._most:

@@ -20,7 +20,6 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...drivers.pacing import stepwise
 from ...drivers.requests import SendOptions
 from ...errors import (
     INTERNAL_ERROR,
@@ -39,14 +38,12 @@ from ...settings import (
     CALL_REPEATS,
     LIST_ENTRIES,
     LIST_PAGES,
-    LIST_SECONDS,
     REFUSAL_REPEATS,
     SHED_SECONDS,
     SHORTEST_RETRY,
     UNREACHED_SECONDS,
     Timeouts,
 )
-from ...wire import long_lists
 from ...wire.methods import METHODS, Method
 from ..answering.answers import Answers, call_back
 from ..config import CachedOptions, CallOptions, ClientConfig, Headers, Timeout
@@ -136,7 +133,7 @@ class Calls:
                     if rounds:  # what needed answers is good for these answers only
                         conversation.requests.asked = True
                     elif place is not None:
-                        await self._keep(place, result)
+                        self._keep(place, result)
                     return result
                 rounds += 1
                 left = self._left(whole, begun, method)
@@ -298,15 +295,14 @@ class Calls:
         place = None
         if cache is not None and established is not None and established.revision.modern:
             place = (self.config.origin, method, key.encode(), self._principal(options.get("headers")))
-            if not options.get("fresh") and (found := cache.find(*place)) is not None:
-                return await stepwise(long_lists.decode(found.type, found.data, found.read), LIST_SECONDS)
+            if not options.get("fresh") and (found := cache.get(*place)) is not None:
+                return found
         return await self.call(method, params, options, known=CachedOptions.__optional_keys__, place=place)
 
-    async def _keep(self, place: tuple[str, str, bytes, str], result: Any) -> None:
+    def _keep(self, place: tuple[str, str, bytes, str], result: Any) -> None:
         cache, public = self.config.cache, result.cache_scope == "public"
         if cache is not None and isinstance(result.ttl_ms, int | float) and result.ttl_ms > 0:
-            data = await stepwise(long_lists.encoded(result), LIST_SECONDS)
-            cache.put(*place, result, ttl_ms=result.ttl_ms, public=public, data=data)
+            cache.put(*place, result, ttl_ms=result.ttl_ms, public=public)
 
     def _principal(self, headers: Headers) -> str:
         """The owner of a private cache entry: the credentials of the request, hashed, or this very client.

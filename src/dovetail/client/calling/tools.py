@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -19,11 +19,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
 from ...core.metadata import of_version
-from ...drivers.pacing import stepwise
 from ...drivers.requests import SendOptions
 from ...errors import CapabilityError, DovetailError, ProtocolError, RegistrationError, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
-from ...settings import LIST_SECONDS, READ_IN_TURN
+from ...settings import READ_IN_TURN
 from ...wire.codec import Codec
 from ...wire.headers import ANNOTATION, HeaderMap, argument_headers, header_map
 from ...wire.methods import METHODS
@@ -68,17 +67,16 @@ class ToolBox:
         self._listed = True
         tools: list[m.Tool] = await self._calls.list_all("tools/list", "tools", options)
         mirrors = self._mirrors and self._calls.established.revision.modern
-        return await stepwise(self._learn(tools, mirrors=mirrors), LIST_SECONDS)
+        return self._learn(tools, mirrors=mirrors)
 
-    def _learn(self, tools: list[m.Tool], *, mirrors: bool) -> Generator[None, None, list[m.Tool]]:
-        """Remember what the tools say of themselves, a step for each: they may be very many."""
+    def _learn(self, tools: list[m.Tool], *, mirrors: bool) -> list[m.Tool]:
+        """Remember what the tools say of themselves; return those that may be shown."""
         valid: list[m.Tool] = []
         named: dict[str, m.Tool] = {}
         maps: dict[str, HeaderMap] = {}
         harmless: set[str] = set()
         as_tasks: set[str] = set()
         for tool in tools:
-            yield
             if mirrors and not _mirror(tool, maps):
                 continue
             valid.append(tool)

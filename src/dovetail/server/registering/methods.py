@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
 
-from ...core.budget import share_of
 from ...core.channel import Notice, Session
 from ...core.principal import Principal
 from ...errors import RegistrationError
-from ...stores.places import client_of
 from ...wire.dialects import OFFICIAL, Dialect
 from ...wire.methods import METHODS, STILL, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
@@ -84,7 +82,7 @@ class Extending:
 
     def __init__(self) -> None:
         self._added: dict[str, RegisteredMethod] = {}
-        self._noting: dict[asyncio.Task[None], Hashable] = {}
+        self._noting: set[asyncio.Task[None]] = set()
         self._roots_changed: Callable[[Session], Any] | None = None
 
     def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
@@ -192,18 +190,13 @@ class Extending:
             if (elsewhere := cast("Server", self).elsewhere) is not None:
                 elsewhere.take_note(notice)
             return
-        most, client, others = (
-            cast("Server", self).limits.max_requests_per_connection,
-            client_of(notice),
-            self._noting.values(),
-        )
-        if len(others) >= most or sum(one == client for one in others) >= share_of(most):
+        if len(self._noting) >= cast("Server", self).limits.max_requests_per_connection:
             work.close()
             log.warning("dropped %s: too many notifications are being handled", notice.method)
             return
         task = asyncio.get_running_loop().create_task(work)
-        self._noting[task] = client
-        task.add_done_callback(self._noting.pop)
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
 
     def stop_noting(self) -> None:
         """Cancel the handlers of notifications that still run."""

@@ -33,7 +33,7 @@ class KeptTasks:
         self._clock = server.clock
         # Beside them where there is no store: the limit of tasks counts tasks alone.
         beside = _memory(server, 2 * limit) if given is None else given
-        self.owned = Owned(beside, max(1, limit // 2))
+        self.owned = Owned(beside, limit)
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
         """Keep the task as it is now; False: the lease behind ``fence`` is another worker's.

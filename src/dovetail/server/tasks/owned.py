@@ -39,14 +39,14 @@ class ShareFull(StoreFull):
 class Owned:
     """The places and names of all principals."""
 
-    def __init__(self, store: Store, share: int) -> None:
+    def __init__(self, store: Store, maximum: int) -> None:
         self._store = store
-        self._share = share
+        self._maximum = maximum
 
     async def take_place(self, machine: TaskMachine) -> bool:
         """Count the task among those of its principal; False: it has as many as it may."""
         folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
-        machine.place = await take_place(self._store, folder, self._share, machine.id.encode(), ttl)
+        machine.place = await take_place(self._store, folder, self._maximum, machine.id.encode(), ttl)
         return machine.place is not None
 
     async def weigh(self, machine: TaskMachine, size: int) -> None:

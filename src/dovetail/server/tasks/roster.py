@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from ...core.budget import share_of
 from ...core.channel import Call, Session
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
@@ -96,12 +95,11 @@ class Roster:
         return session.tasks
 
     async def _make_room(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
-        """Where there is no place left, a finished task is forgotten for it; half of all is the most for one owner."""
+        """Where there is no place left, a finished task is forgotten for it."""
         limit = self._limit
-        share = share_of(limit)
-        while not await self._has_place(job, share):
+        while not await self._has_place(job):
             if (old := self.ended.take(job)) is None:
-                raise too_many(share)
+                raise too_many(limit)
             await self._kept.delete(old)
         while True:
             try:
@@ -114,13 +112,13 @@ class Roster:
                     raise too_many(limit) from None
                 await self._kept.delete(old)
 
-    async def _has_place(self, job: Job, share: int) -> bool:
+    async def _has_place(self, job: Job) -> bool:
         """Whether one more task may be kept for the owner of ``job``: a principal or, without one, a session."""
         if job.machine.principal is not None:
             return await self._kept.owned.take_place(job.machine)
         session = job.call.session
         count = 0 if session is None or session.tasks is None else len(session.tasks)
-        return count < share or len(self.living(session)) < share
+        return count < self._limit or len(self.living(session)) < self._limit
 
     async def called(self, call: Call, label: str) -> str | None:
         """The id of the task that the caller has a name of its own for."""

@@ -22,7 +22,7 @@ from ...core.principal import key_of
 from ...core.task_faces import FACES
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
-from ...drivers.uncancelled import to_the_end
+from ...drivers.shielding import to_the_end
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
 from ...model.meta import PROGRESS_TOKEN

@@ -1,0 +1,82 @@
+"""Limits that all connections of one server share.
+
+Code that is about to hold something for a peer acquires it first and releases it afterwards. When a limit is reached,
+the newest request is refused; what was acquired before stays. Limits of one connection are fields of `Limits` and are
+checked where the connection keeps its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from ..errors import Refusal
+from ..settings import Limits
+
+UNCOUNTED_BYTES: Final = 64 << 10
+"""Messages up to this size do not count against `Limits.max_buffered_bytes`: they fit into the kernel's buffers."""
+RETRY_SECONDS: Final = 5.0
+"""After how many seconds a refused peer is asked to retry."""
+
+
+class SharedLimit(Struct, eq=False):
+    """An amount (bytes, requests) of which at most ``maximum`` is in use at a time."""
+
+    maximum: int
+    in_use: int = 0
+
+    def acquire(self, amount: int = 1) -> bool:
+        """Take ``amount`` into use; False when that would exceed the maximum. Call `release` afterwards."""
+        if self.in_use + amount > self.maximum:
+            return False
+        self.in_use += amount
+        return True
+
+    def release(self, amount: int = 1) -> None:
+        self.in_use -= amount
+
+    @contextmanager
+    def sending(self, size: int) -> Generator[Refusal | None, None, None]:
+        """Count a response of ``size`` bytes while it is sent. Yields the refusal to send in its place, if any.
+
+        A response that is larger than the maximum can be sent while nothing else is.
+        """
+        counted = 0 if size <= UNCOUNTED_BYTES else min(size, self.maximum)
+        if not self.acquire(counted):
+            yield busy("unsent responses")
+            return
+        try:
+            yield None
+        finally:
+            self.release(counted)
+
+
+class SharedLimits:
+    """The shared limits of one server."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.buffered_bytes = SharedLimit(limits.max_buffered_bytes)
+        """Request bodies and unsent responses above `UNCOUNTED_BYTES`."""
+        self.subscribed_bytes = SharedLimit(limits.all_addresses)
+        """URIs that clients are subscribed to."""
+        self.requests = SharedLimit(limits.max_concurrent_requests)
+        """Requests whose handler runs, cancelled ones included."""
+        self.disconnected_requests = SharedLimit(limits.abandoned_calls)
+        """Legacy HTTP requests that continue although their client has disconnected."""
+
+
+class ServerBusy(Refusal):
+    """A shared limit is reached. Over HTTP: status 503 with ``Retry-After``."""
+
+
+def busy(what: str) -> ServerBusy:
+    """The refusal for a request that exceeds a shared limit; ``what`` there is too much of."""
+    return ServerBusy(1004, message=f"too much at once: {what}; try again later", retry_after=RETRY_SECONDS)
+
+
+def too_many_requests() -> Refusal:
+    """The refusal for a connection that has `Limits.max_requests_per_connection` requests in flight."""
+    return Refusal(1008, message="too many requests are in flight on this connection")
