@@ -187,3 +187,22 @@ async def test_it_can_be_mounted_like_any_other_server() -> None:
         assert "hello 1" in (await client.call_tool("pets_get_pet", {"pet_id": 1})).text
         assert shop.life == ["up"]
     assert shop.life == ["up", "down"]
+
+
+@run
+async def test_an_operation_without_content_has_succeeded() -> None:
+    app, done = FastAPI(), list[int]()
+
+    @app.delete("/things/{number}", status_code=204, operation_id="remove")
+    def remove(number: int) -> None:
+        done.append(number)
+
+    @app.post("/things", status_code=205, operation_id="reset")
+    def reset() -> None:
+        done.append(0)
+
+    async with Client(Server.from_fastapi(app)) as client:
+        for name, arguments in (("remove", {"number": 7}), ("reset", {})):
+            result = await client.call_tool(name, arguments)
+            assert (result.is_error, result.content) == (False, [])
+    assert done == [7, 0]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -241,7 +242,8 @@ def test_secrets_go_by_reference(home: Path, capsys: Captured) -> None:
 
 def test_a_url_is_given_to_who_takes_one_and_bridged_for_the_others(home: Path) -> None:
     url = "https://weather.example.com/mcp"
-    assert main(["install", url, "--into", "vscode", "--into", "claude-desktop", "--into", "gemini"]) == 0
+    into = ["--into", "vscode", "--into", "claude-desktop", "--into", "gemini"]
+    assert main(["install", url, *into, "--no-check"]) == 0
     name = "weather-example-com"
     assert entry("vscode", home, name) == {"type": "http", "url": url}
     assert entry("gemini", home, name) == {"httpUrl": url}
@@ -272,9 +274,9 @@ def test_a_colon_in_the_path_of_a_file_is_a_part_of_it(home: Path, capsys: Captu
     folder = home.parent / "c:"
     folder.mkdir()
     (folder / "weather.py").write_text("")
-    assert main(["install", str(folder / "weather.py"), "--into", "cursor"]) == 0
+    assert main(["install", str(folder / "weather.py"), "--into", "cursor", "--no-check"]) == 0
     assert entry("cursor", home)["args"][-1] == str(folder / "weather.py")
-    assert main(["install", str(folder / "weather.py:guarded"), "--into", "cursor"]) == 0
+    assert main(["install", str(folder / "weather.py:guarded"), "--into", "cursor", "--no-check"]) == 0
     assert entry("cursor", home)["args"][-1] == str(folder / "weather.py:guarded")
 
 
@@ -298,7 +300,8 @@ def test_a_client_that_was_moved_is_found(home: Path, monkeypatch: pytest.Monkey
 
 def test_what_goose_cannot_do_without_is_written(home: Path) -> None:
     """It passes over entries without a name, and over URLs without a description."""
-    assert main(["install", "https://weather.example.com/mcp", "--into", "goose", "--name", "far"]) == 0
+    far = "https://weather.example.com/mcp"
+    assert main(["install", far, "--into", "goose", "--name", "far", "--no-check"]) == 0
     found = entry("goose", home, "far")
     assert (found["name"], found["description"], found["type"]) == ("far", "", "streamable_http")
 
@@ -332,3 +335,33 @@ def test_a_link_stays_one(home: Path) -> None:
     assert main(["install", "weather.py", "--into", "cursor"]) == 0
     assert path.is_symlink()
     assert "weather" in real.read_text()
+
+
+BROKEN = {
+    "a mistake": ("import no_such_module\n", "no_such_module"),
+    "no server": ("x = 1\n", "no Server"),
+    "an end": ("import os\nos._exit(3)\n", "3"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_server_that_does_not_start_is_not_written_down(what: str, home: Path, capsys: Captured) -> None:
+    text, reason = BROKEN[what]
+    (home.parent / "broken.py").write_text(text)
+    assert main(["install", "broken.py", "--into", "cursor"]) == 1
+    said = capsys.readouterr().err
+    assert "broken.py" in said
+    assert reason in said
+    assert "--no-check" in said
+    assert not CLIENTS["cursor"].place().exists()
+    assert main(["install", "broken.py", "--into", "cursor", "--no-check"]) == 0
+    assert entry("cursor", home, "broken")
+
+
+def test_a_url_that_cannot_be_reached_is_not_written_down(home: Path, capsys: Captured) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/mcp"
+        assert main(["install", url, "--into", "cursor"]) == 1
+        assert "nothing was written" in capsys.readouterr().err
+        assert main(["install", url, "--into", "cursor", "--no-check"]) == 0

@@ -143,6 +143,9 @@ def tool_result(answer: Answer, expected: Expected | None) -> CallToolResult:
     """
     if answer.status >= 300:
         raise _failed(answer)
+    if expected is None and not answer.data.strip():
+        # 204, and whatever else has no body: frameworks send it with their usual Content-Type.
+        return CallToolResult([])
     if not is_json(answer.media):
         if expected is not None:
             raise _unlike(answer, "it is no JSON")

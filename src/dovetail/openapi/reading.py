@@ -36,6 +36,10 @@ class Document:
         if not isinstance(version, str) or re.match(r"3\.[01]\b", version) is None:
             said = str(root.get("swagger", version))[:NAME_SHOWN]
             raise RegistrationError(f"this is no description in OpenAPI 3.0 or 3.1 (it says {said!r})")
+        if not is_object(root.get("paths")):
+            raise RegistrationError(
+                "the description has no paths, so it describes no operations: give the whole document"
+            )
         _measure(root)
         self.root = root
         self.origin = origin

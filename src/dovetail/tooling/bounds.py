@@ -12,3 +12,5 @@ CONFIG_BYTES: Final = 16 << 20
 """Bytes of a configuration of a client."""
 CONFIG_DEPTH: Final = 200
 """Levels of one."""
+CHECK_SECONDS: Final = 30.0
+"""Seconds a server has to start before `dovetail install` writes it down."""

@@ -8,6 +8,7 @@ wrong command line.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import re
 import sys
@@ -21,7 +22,7 @@ from ..errors import DovetailError
 from ..layers.redaction import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
-from .bounds import CONFIG_BYTES
+from .bounds import CHECK_SECONDS, CONFIG_BYTES
 from .clients import CLIENTS, Installed, KnownClient
 from .files import write_atomically
 from .settings import cut
@@ -49,10 +50,13 @@ def _install(arguments: list[str]) -> int:
     words, rest = cut(arguments)
     options = _install_parser().parse_args(words)
     done: list[dict[str, Any]] = []
-    for key in options.into:
+    name = _named(options.name or _usual_name(options.target))
+    servers = {key: _server(options, rest, CLIENTS[key]) for key in options.into}
+    if not (options.print or options.no_check):
+        asyncio.run(_try(options.target, next(iter(servers.values()))))
+    for key, server in servers.items():
         client = CLIENTS[key]
-        name = _named(options.name or _usual_name(options.target))
-        entry = client.write(_server(options, rest, client))
+        entry = client.write(server)
         found = {"client": key, "name": name, "file": str(client.place())}
         if options.print:
             done.append({**found, "state": "not written", "text": config_files.snippet(client, name, entry)})
@@ -79,6 +83,9 @@ def _install_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--name", help="what the client calls it (default: the name of the file or host)")
     parser.add_argument("--print", action="store_true", help="show what would be written, and write nothing")
+    parser.add_argument(
+        "--no-check", action="store_true", help="write the entry without starting the server first"
+    )
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME[=VALUE]",
         help="a variable: NAME is taken from the client's environment and not written down",
@@ -238,6 +245,42 @@ def _server(options: argparse.Namespace, rest: list[str], client: KnownClient) -
             "a path, an argument or a value holds characters that cannot be written down safely"
         )
     return Installed(command=command, env=env, refer=refer)
+
+
+async def _try(target: str, server: Installed) -> None:
+    """Start the server, or reach its URL, as the client will.
+
+    Raises:
+        InstallError: that fails; the message says why.
+    """
+    from ..auth.commands.choosing import chosen
+    from ..client import Client
+    from ..client.fetch import StatusError
+    from ..settings import Timeouts
+
+    remote = target.startswith(("http://", "https://"))
+    referred = {name: os.environ[name] for name in server.refer if name in os.environ}
+    options: dict[str, Any] = {"auth": chosen(None, target)}
+    if not remote:
+        # What the server prints last is part of the error.
+        options = {"env": {**server.env, **referred}, "on_stderr": _unheard}
+    try:
+        async with Client(
+            target if remote else server.command,
+            reconnect=False,
+            timeouts=Timeouts(connect=CHECK_SECONDS, total=CHECK_SECONDS),
+            **options,
+        ):
+            pass
+    except DovetailError as error:
+        if isinstance(error, StatusError) and error.status in (401, 403):
+            return  # it is there; the client logs in by itself
+        raise InstallError(
+            f"{target} does not start; nothing was written. Correct it, or add --no-check. The reason: {error.message}"
+        ) from None
+
+
+def _unheard(_: bytes) -> None: ...
 
 
 def _environment(options: argparse.Namespace, client: KnownClient) -> tuple[dict[str, str], tuple[str, ...]]:
