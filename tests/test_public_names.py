@@ -177,6 +177,7 @@ def test_every_name_is_there(name: str) -> None:
 
 
 ANSWERED = {
+    "BlockedAddress",
     "Expired",
     "HandlerTimeout",
     "InvalidArguments",

@@ -12,12 +12,12 @@ import pytest
 
 from dovetail.auth import AuthError, MemoryTokens, Unavailable
 from dovetail.auth.client.driving import Driver
-from dovetail.auth.client.guarding import AddressGuard
-from dovetail.auth.core.privacy import LOOPBACK, NEVER, PRIVATE, PUBLIC, level
 from dovetail.auth.core.steps import Answer, Ask, Flow, ask
 from dovetail.auth.server import documents
 from dovetail.client.fetch import Fetch
 from dovetail.transports.http.client.adapters import fetch_by
+from dovetail.transports.http.client.address_class import LOOPBACK, NEVER, PRIVATE, PUBLIC, level
+from dovetail.transports.http.client.guarded_fetch import AddressGuard
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.support.aio import run
 from tests.support.certificates import Authority

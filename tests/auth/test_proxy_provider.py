@@ -13,8 +13,8 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from dovetail.auth import OidcProxy, Unavailable
-from dovetail.auth.client.guarding import AddressGuard
 from dovetail.auth.server import documents as fetching
+from dovetail.transports.http.client.guarded_fetch import AddressGuard
 from tests.support.aio import run
 from tests.support.waiting import HANG, until
 

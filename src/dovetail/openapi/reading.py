@@ -19,7 +19,7 @@ import msgspec
 from ..errors import RegistrationError, TransportError
 from ..json_schema.references import value_at
 from ..safe_yaml import YamlError, load_yaml
-from ..settings import NAME_SHOWN
+from ..settings import NAME_SHOWN, REDIRECTS
 from ..shapes import Object, is_list, is_object
 from .bounds import REFERENCE_HOPS, SPEC_BYTES, SPEC_DEPTH, SPEC_NODES, SPEC_SECONDS
 
@@ -136,27 +136,24 @@ def _too_much() -> RegistrationError:
 
 
 def _fetched(url: str) -> bytes:
-    """What lies behind ``url``. A server is made once, and where a loop runs already it is not ours to use."""
+    """The description at ``url``. A thread has an event loop of its own: the caller's may be running."""
+    from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
 
-    from ..transports.http.client.pool import HttpFetch  # a description in a file needs no HTTP
-
-    async def fetch() -> bytes:
-        async with HttpFetch().session() as send:
-            response = await send(
-                "GET", url, {"Accept": "application/json, application/yaml, */*"}, None, SPEC_SECONDS
-            )
-            try:
-                if response.status != 200:
-                    raise RegistrationError(f"the description cannot be fetched: HTTP {response.status}")
-                async with asyncio.timeout(SPEC_SECONDS):
-                    return await response.read(SPEC_BYTES)
-            finally:
-                response.close()
+    async def fetch() -> Fetched:
+        return await guarded_fetch(
+            url,
+            guard=AddressGuard(url, allow_private=False),
+            max_bytes=SPEC_BYTES,
+            timeout=SPEC_SECONDS,
+            headers={"Accept": "application/json, application/yaml, */*"},
+            max_redirects=REDIRECTS,
+        )
 
     with ThreadPoolExecutor(1) as thread:
         try:
-            return thread.submit(lambda: asyncio.run(fetch())).result()
-        except (TransportError, TimeoutError) as error:
-            raise RegistrationError(
-                f"the description cannot be fetched: {error or 'it took too long'}"
-            ) from None
+            found = thread.submit(lambda: asyncio.run(fetch())).result()
+        except TransportError as error:
+            raise RegistrationError(f"the description cannot be fetched: {error}") from None
+    if found.status != 200:
+        raise RegistrationError(f"the description cannot be fetched: HTTP {found.status}")
+    return found.body

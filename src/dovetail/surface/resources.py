@@ -11,18 +11,20 @@ given where it is registered.
 
 from __future__ import annotations
 
+import asyncio
 import mimetypes
 import os
 import stat
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import ProtocolError, RegistrationError
+from ..errors import ProtocolError, RegistrationError, TransportError
 from ..model import ResourceContents
 from ..server.media import File
 from ..server.skills.folders import is_text
+from ..settings import REDIRECTS
+from ..transports.http.client.addresses import shown
 from .bounds import FILE_BYTES, NAMES_SHOWN
 
 
@@ -128,8 +130,8 @@ class FolderResource:
 class UrlResource:
     """What another server has at ``url``, fetched whenever somebody asks; at most ``limit`` bytes.
 
-    Redirects are followed, but to no address that is more private than that of ``url``; ``headers`` are for its origin
-    alone. All of it has ``timeout`` seconds.
+    Redirects are followed, but to no address that is more private than that of ``url``; ``headers`` go to its origin
+    only. Everything together may take ``timeout`` seconds. It needs the extra ``http``.
 
     Raises:
         RegistrationError: it is no http or https URL.
@@ -152,36 +154,28 @@ class UrlResource:
         self.__name__ = url.partition("?")[0].rstrip("/").rpartition("/")[2] or "page"
 
     def __call__(self) -> File:
-        import urllib.request  # only servers with such a resource load it
-        from urllib.error import HTTPError
+        from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
 
-        from .redirects import opener
+        async def fetch() -> Fetched:
+            return await guarded_fetch(
+                self.url,
+                guard=AddressGuard(self.url, allow_private=False),
+                max_bytes=self.limit,
+                timeout=self.timeout,
+                headers=self.headers,
+                max_redirects=REDIRECTS,
+            )
 
-        request, deadline = urllib.request.Request(self.url), time.monotonic() + self.timeout
-        for name, value in self.headers.items():
-            request.add_unredirected_header(name, value)
-        try:
-            with opener(self.url, self.headers, deadline).open(request, timeout=self.timeout) as answer:
-                data = _within(answer, self.limit, deadline)
-                kind: str | None = answer.headers.get_content_type()
-        except HTTPError as error:
-            error.close()
-            if error.code in (404, 410):
-                raise ProtocolError("resource_not_found") from None
-            raise
-        if len(data) > self.limit:
-            raise ValueError(f"{self.url} has more than {self.limit} bytes")
-        return _found(data, self.url, kind)
+        answer = asyncio.run(fetch())  # a reader runs in a worker thread, which has no event loop
+        if answer.status in (404, 410):
+            raise ProtocolError("resource_not_found")
+        if answer.status != 200:
+            raise TransportError(f"{shown(self.url)} answers with HTTP {answer.status}", cause="status")
+        return _found(answer.body, self.url, _media_type(answer.headers.get("Content-Type")))
 
 
-def _within(answer: Any, limit: int, deadline: float) -> bytes:
-    """What comes until ``deadline``, and at most one byte too many: a server that drips must not keep a worker."""
-    found = bytearray()
-    while len(found) <= limit and (piece := answer.read1(limit + 1 - len(found))):
-        found += piece
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer took too long")
-    return bytes(found)
+def _media_type(header: str | None) -> str | None:
+    return header.partition(";")[0].strip().lower() or None if header else None
 
 
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from ..auth.client.authorizer import Authorizer
 from ..auth.client.driving import Driver
-from ..auth.client.guarding import AddressGuard
 from ..auth.client.storage import MemoryTokens
 from ..auth.commands.choosing import read_headers
 from ..auth.commands.login import add_login_options, authorizer, challenge_of
@@ -27,6 +26,7 @@ from ..client.fetch import StatusError
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Reconnect
 from ..telemetry.terminal import log_to_stderr, printable
+from ..transports.http.client.guarded_fetch import AddressGuard
 from ..transports.http.client.pool import HttpFetch
 from ..transports.http.client.requests import refusal_reason
 from .findings import Finding, broken, conclude, lines_of, ok

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ...client.auth import AuthRequest
 from ...client.fetch import Send
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import demand as demands
 from ..core.demand import Demand
 from ..core.flow import Held, log_in, log_out, recall, renew, server_key
@@ -25,7 +26,6 @@ from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
 from ..settings import LOGIN_PAUSE, SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
 from .driving import Driver, T, User
-from .guarding import AddressGuard
 from .storage import MemoryTokens, TokenStorage
 
 

@@ -7,22 +7,26 @@ import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
-from urllib.parse import parse_qsl, urljoin
+from urllib.parse import parse_qsl
 
-from ...client.fetch import Response, Send
+from ...client.fetch import Send
 from ...errors import TransportError
 from ...settings import REDIRECTS
+from ...transports.http.client.guarded_fetch import (
+    NETWORK_CAUSES,
+    AddressGuard,
+    BlockedAddress,
+    guarded_fetch,
+)
 from ..core import urls
 from ..core.problems import AuthError
 from ..core.steps import Answer, Ask, Browse, Flow, Listen, Load, Pause, Progress, Save, Show, Step, Supply
 from ..settings import AUTHORIZATION_SECONDS, METADATA_SIZE
-from .guarding import AddressGuard, pinned
 from .storage import TokenStorage
 
 T = TypeVar("T")
 log = logging.getLogger("dovetail.auth")
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRETS = frozenset(
     {"assertion", "client_assertion", "client_secret", "code", "code_verifier", "device_code", "refresh_token",
      "subject_token", "token"}
@@ -131,37 +135,37 @@ class Driver:
     async def _ask(self, request: Ask) -> Answer:
         if request.method == "POST" and request.body is not None:
             self._remember(request)
-        url = request.url
-        for _ in range(REDIRECTS + 1):
-            answer, location = await self._ask_once(request, url)
-            if location is None:
-                return answer
-            if request.method != "GET":
-                # What was posted is for this address alone.
-                raise AuthError(
-                    f"refusing the redirect of {request.what} to {_shown(location)}", fault=request.fault
-                )
-            url = location
-        raise AuthError(f"{request.what} is redirected more than {REDIRECTS} times", fault=request.fault)
+        what, fault = request.what, request.fault
 
-    async def _ask_once(self, request: Ask, url: str) -> tuple[Answer, str | None]:
+        def check(url: str) -> None:
+            if not request.configured:
+                urls.secure(url, what, fault)
+
         try:
-            async with asyncio.timeout(AUTHORIZATION_SECONDS):
-                where = None
-                if not request.configured:
-                    where = await self._guard.check(url, request.what, request.fault)
-                async with pinned(self._send, where) as send:
-                    response = await send(request.method, url, request.headers, request.body)
-                    try:
-                        return await _read(response, url)
-                    finally:
-                        response.close()
-        except TimeoutError:
-            why = f"no answer within {AUTHORIZATION_SECONDS:g} s"
-            raise AuthError(f"{request.what} ({urls.origin(url)}): {why}", fault=request.fault) from None
+            found = await guarded_fetch(
+                request.url,
+                guard=None if request.configured else self._guard,
+                max_bytes=METADATA_SIZE,
+                timeout=AUTHORIZATION_SECONDS,
+                method=request.method,
+                headers=request.headers,
+                body=request.body,
+                max_redirects=REDIRECTS,
+                check=check,
+                send=self._send,
+            )
+        except BlockedAddress as error:
+            raise AuthError(
+                f"{what}: {error.message}, and the server that names it does not",
+                fault=fault,
+                advice="give allow_private=True if that is meant to be",
+            ) from None
         except TransportError as error:
-            what = f"{request.what} ({urls.origin(url)}): {error.message}"
-            raise AuthError(what, fault="network" if error.cause != "protocol" else request.fault) from None
+            raise AuthError(
+                f"{what} ({urls.origin(request.url)}): {error.message}",
+                fault="network" if error.cause in NETWORK_CAUSES else fault,
+            ) from None
+        return Answer(found.status, found.headers, found.body)
 
     def _remember(self, request: Ask) -> None:
         form = dict(parse_qsl((request.body or b"").decode(errors="replace")))
@@ -177,15 +181,6 @@ class Driver:
         return AuthError(text, fault=error.fault, advice=error.advice, error=error.error)
 
 
-async def _read(response: Response, url: str) -> tuple[Answer, str | None]:
-    if response.status in _REDIRECTS:
-        location = response.headers.get("Location")
-        if not location:
-            raise TransportError("it redirects without saying where to", cause="protocol")
-        return Answer(response.status, response.headers, b""), urljoin(url, location)
-    return Answer(response.status, response.headers, await response.read(METADATA_SIZE)), None
-
-
 async def _supplied(source: Callable[[], Any], what: str) -> str:
     found = source()
     if inspect.isawaitable(found):
@@ -193,10 +188,3 @@ async def _supplied(source: Callable[[], Any], what: str) -> str:
     if not isinstance(found, str) or not found:
         raise AuthError(f"there is no token: {what} is not given as a text", fault="client")
     return found
-
-
-def _shown(url: str) -> str:
-    try:
-        return urls.origin(url)
-    except ValueError:
-        return "another address"

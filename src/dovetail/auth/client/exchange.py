@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ...client.auth import AuthRequest
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import urls
 from ..core.exchange import Endpoint, exchange, find_endpoint, known_endpoint
 from ..core.problems import AuthError
@@ -21,7 +22,6 @@ from ..core.tokens import Tokens
 from ..settings import AUTHORIZATION_SECONDS, EXCHANGED_SECONDS, REFUSALS_KEPT, REFUSED_SECONDS
 from .authorizer import World
 from .driving import Driver
-from .guarding import AddressGuard
 from .storage import MemoryTokens
 
 _METHODS = (NONE, SECRET_BASIC, SECRET_POST)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ..client.guarding import AddressGuard
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core.client_metadata import ProxyClient, read_document, read_registration
 from ..core.code_request import basic_credentials
 from ..core.denial import Denial, Unrecognised

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from ..client.guarding import AddressGuard
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import urls
 from ..core.client_authentication import authenticate
 from ..core.code_request import redirect_to

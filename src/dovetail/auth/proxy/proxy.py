@@ -12,7 +12,7 @@ from msgspec import Struct
 from ...core.principal import Principal
 from ...stores.base import Store
 from ...stores.memory import MemoryStore
-from ..client.guarding import AddressGuard
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import urls
 from ..core.client_metadata import METHODS, SCHEMES
 from ..core.denial import Denial

@@ -1,12 +1,7 @@
-"""Fetching what servers need (keys, metadata, introspection, a provider's tokens) with bounds on size, time and place.
-
-Redirects are not followed: what an administrator names is where it lies. Addresses that a document names may be no more
-private than the one the administrator named, and the connection goes to the addresses that were looked at.
-"""
+"""JSON documents that servers need: keys, metadata, introspection, a provider's tokens. No redirect is followed."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, cast
@@ -14,9 +9,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from ...client.fetch import Response
 from ...errors import DovetailError
-from ..client.guarding import AddressGuard, pinned
+from ...transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
+from ..core import urls
 from ..core.problems import AuthError
 from ..settings import DOCUMENT_BYTES, DOCUMENT_SECONDS
 from .verifier import Unavailable
@@ -35,7 +30,7 @@ async def fetch(
     """The JSON object at ``url``, by GET or, with a ``form``, by POST.
 
     Raises:
-        Unavailable: it cannot be had, or is something else; our log says what.
+        Unavailable: it cannot be fetched, or is something else; the log says what.
     """
     status, found = await ask(url, guard=guard, form=form, headers=headers, limit=limit)
     if status != 200:
@@ -52,39 +47,38 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     limit: int = DOCUMENT_BYTES,
 ) -> tuple[int, dict[str, Any]]:
-    """The status and the JSON object that ``url`` answers with; of other answers than 200 and 4xx nothing is read.
+    """The status and the JSON object that ``url`` answers with; an error without JSON has an empty object.
 
     Raises:
-        Unavailable: there is no answer, or none of this kind; our log says what.
+        Unavailable: there is no answer, or none of this kind; the log says what.
     """
-    from ...transports.http.client.pool import HttpFetch  # a verifier that has its keys needs no HTTP client
-
     lines = {"Accept": "application/json", **(headers or {})}
-    body = None if form is None else urlencode(form).encode()
-    if body is not None:
+    if form is not None:
         lines["Content-Type"] = "application/x-www-form-urlencoded"
     try:
-        async with asyncio.timeout(DOCUMENT_SECONDS):
-            where = await guard.check(url, "the document", "authorization server")
-            async with HttpFetch().session() as plain, pinned(plain, where) as send:
-                response = await send("POST" if body is not None else "GET", url, lines, body)
-                try:
-                    return response.status, await _read(response, limit)
-                finally:
-                    response.close()
-    except (DovetailError, TimeoutError, OSError) as error:
-        log.warning("%s cannot be had: %s", url, str(error) or "it took too long")
+        answer = await guarded_fetch(
+            url,
+            guard=guard,
+            max_bytes=limit,
+            timeout=DOCUMENT_SECONDS,
+            method="GET" if form is None else "POST",
+            headers=lines,
+            body=None if form is None else urlencode(form).encode(),
+            check=lambda where: urls.secure(where, "the document", "authorization server"),
+        )
+        return answer.status, _read(answer)
+    except (DovetailError, OSError) as error:
+        log.warning("%s cannot be had: %s", url, error)
         raise Unavailable("the authorization server cannot be asked now") from None
 
 
-async def _read(response: Response, limit: int) -> dict[str, Any]:
-    if response.status != 200 and not 400 <= response.status < 500:
-        raise AuthError(f"status {response.status}", fault="authorization server")
-    body = await response.read(limit)
+def _read(answer: Fetched) -> dict[str, Any]:
+    if answer.status != 200 and not 400 <= answer.status < 500:
+        raise AuthError(f"status {answer.status}", fault="authorization server")
     try:
-        found = msgspec.json.decode(body)
+        found = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if response.status != 200:
+        if answer.status != 200:
             return {}
         raise AuthError("no JSON", fault="authorization server") from None
     if not isinstance(found, dict):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from ...core.principal import Principal
-from ..client.guarding import AddressGuard
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import urls
 from ..core.claims import Expected, Refused, principal_of
 from ..core.client_authentication import basic_header

@@ -14,7 +14,7 @@ import msgspec
 
 from ...extras import missing
 from ...settings import LONGEST_TOKEN
-from ..client.guarding import AddressGuard
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import urls
 from ..settings import KEY_REFRESHES, KEYS_PATIENCE, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
 from .documents import fetch
