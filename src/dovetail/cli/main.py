@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TextIO
 
 from .. import __version__
@@ -53,8 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
         return _usage(sys.stderr, 2)
-    with _collecting_late(command):
-        return _run(command, given[1:])
+    return _run(command, given[1:])
 
 
 def _run(command: str, given: list[str]) -> int:
@@ -74,24 +71,6 @@ def _run(command: str, given: list[str]) -> int:
         return told(error, command, given)
     except KeyboardInterrupt:
         return 130
-
-
-@contextmanager
-def _collecting_late(command: str) -> Generator[None, None, None]:
-    """Have the collector of circles let a program begin in peace; it is back when something is served."""
-    before = gc.get_threshold()
-    if command != "run" or not (before[0] and gc.isenabled()):
-        yield
-        return
-    gc.disable()
-    from ..settings import COLLECT_AT_START  # comes with much that is needed anyway
-
-    gc.set_threshold(COLLECT_AT_START)
-    gc.enable()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _usage(stream: TextIO, status: int) -> int:

@@ -330,9 +330,6 @@ VIOLATIONS: Final = 8
 """Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
 SMALL_MESSAGE: Final = 64 << 10
 """Bytes up to which a message is not counted among those of all peers together."""
-CALLS_FREE: Final = 16
-CALLERS_LOOKED_AT: Final = 16
-"""Calls of one peer that are not counted among those of all; peers looked at for places when there are none left."""
 LARGE_ANSWER: Final = 256 << 10
 """Bytes from which on an answer is counted until its client has taken it. Less fits into the buffers of the kernel."""
 BUSY_SECONDS: Final = 5.0
@@ -348,9 +345,6 @@ KEPT_CAPABILITIES: Final = 2048
 header: many peers take 8 KiB at most."""
 LONG_PIECE: Final = 64 << 10
 """Characters of a long string, or bytes of a long answer, that are dealt with before others may get their turn."""
-LONG_DEPTH: Final = 6
-LONG_MEMBERS: Final = 64
-"""Levels and members among which long strings are looked for; in a result they stand at the top."""
 
 # --- streams and processes --------------------------------------------------------------------------------------------
 
@@ -363,12 +357,6 @@ INTERRUPT_SECONDS: Final = 0.4
 TEARDOWN_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 1.0
 """For what is left after the last connection; for a peer to take the last bytes, and cancelled handlers to give in."""
-COLLECT_AT_START: Final = 100_000
-COLLECT_USUALLY: Final = 2000
-COLLECT_AFTER: Final = 1000
-COLLECT_OLDER: Final = (0, 375)
-"""Objects more than before that make the collector of circles look: while we begin, as interpreters have it at most,
-and while we serve (small bites); how many such looks make one at all since the last, and how many one at everything."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100
@@ -376,8 +364,6 @@ TURN_LINES: Final = 100
 AT_ONCE: Final = 8
 TURN_SECONDS: Final = 0.0002
 """Calls of one array that are begun together; then as many as keep others waiting for so long."""
-LIST_SECONDS: Final = 0.005
-"""The same for long lists that were asked for."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0
@@ -406,8 +392,5 @@ PIECES_AT_ONCE: Final = 4
 """Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
 READ_IN_TURN: Final = 256 << 10
 """Bytes of a large message that are read from a host before others get their turn."""
-APART_BYTES: Final = 32 << 20
-SPARE_BYTES: Final = 64 << 20
-"""From which size on a block is mapped by itself, and how much of what is free the C library keeps while we serve."""
 TLS_SECONDS: Final = 10.0
 """What a client has for its handshake."""

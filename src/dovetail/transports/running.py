@@ -9,29 +9,21 @@ up, and a second signal ends it at once.
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, NoReturn
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
-    APART_BYTES,
-    COLLECT_AFTER,
-    COLLECT_AT_START,
-    COLLECT_OLDER,
-    COLLECT_USUALLY,
     DRAIN_SECONDS,
     GRACE_SECONDS,
     INTERRUPT_SECONDS,
-    SPARE_BYTES,
     TEARDOWN_SECONDS,
 )
 from ..telemetry.crash_report import reported
@@ -39,8 +31,6 @@ from ..telemetry.crash_report import reported
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""What glibc's ``mallopt`` can be told."""
 
 
 class Stop:
@@ -183,7 +173,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
     try:
-        with collecting_rarely(), reported():
+        with reported():
             asyncio.run(supervised())
     finally:
         watchdog.cancel()
@@ -198,47 +188,3 @@ def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
         except ImportError:
             pass
     return None
-
-
-_trim: Callable[[int], object] | None = None
-
-
-def keep_blocks() -> None:
-    """Have the C library use large blocks again, in a process that does nothing but serve; `give_back` ends that.
-
-    Mapped anew, each page is emptied by the kernel when it is first written to: on a virtual machine a text of 8 MiB
-    took seven milliseconds instead of one, and nobody else was served meanwhile.
-    """
-    global _trim
-    import ctypes  # slow to load
-
-    with suppress(OSError, AttributeError):  # only glibc has it
-        library = ctypes.CDLL(None)
-        library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
-        library.mallopt(M_TRIM_THRESHOLD, SPARE_BYTES)
-        _trim = library.malloc_trim
-
-
-def give_back() -> None:
-    """Let the system have what `keep_blocks` has kept: called when nothing large is left."""
-    if _trim is not None:
-        _trim(0)
-
-
-@contextmanager
-def collecting_rarely() -> Generator[None, None, None]:
-    """Have the collector of circles look less often, in a process that does nothing but serve.
-
-    A call is a dozen objects it tracks, so with 64 under way it looked through all of them with every chunk that was
-    read, for a tenth of the time of a call, and found nothing: what a call leaves behind has no circles. What was there
-    before, a register of tools for example, stays as long as the process and need not be looked at again.
-    """
-    before = gc.get_threshold()
-    gc.freeze()
-    if 0 < before[0] <= COLLECT_USUALLY or before[0] == COLLECT_AT_START:
-        gc.set_threshold(COLLECT_AFTER, *COLLECT_OLDER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()

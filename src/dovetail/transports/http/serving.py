@@ -23,7 +23,7 @@ from ...stores.memory import MemoryStore
 from ...stores.urls import check
 from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
-from ..running import ShutdownTimes, Signals, Stop, Watchdog, collecting_rarely, fast_loop, keep_blocks
+from ..running import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
 from .server.app import HttpApp
 from .server.beside import places
 from .server.ended_sessions import EndedSessions
@@ -105,7 +105,6 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
     address, settings = _split(service, options, allow_remote=allow_remote)
     if workers > 1:
         return _run_workers(service, address, settings, workers, quiet=quiet)
-    keep_blocks()
     bound = address.listen()
     try:
         output = _Output(address, settings, bound, quiet=quiet)
@@ -157,7 +156,7 @@ def _run_process(
         return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
 
     try:
-        with collecting_rarely(), reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
+        with reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
     finally:
         watchdog.cancel()
@@ -182,7 +181,6 @@ def _run_workers(
                 app.scraping.metrics.join(os.path.join(folder, METRICS))
             return _run_process(app, address, bound, ready, worker=True)
 
-        keep_blocks()
         bound = address.listen()
         output = _Output(address, settings, bound, quiet=quiet)
 

@@ -23,7 +23,6 @@ from ....settings import (
     UNSENT_YOUNG,
     HttpOptions,
 )
-from ...running import give_back
 from .connections import PeerConnections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
@@ -129,10 +128,6 @@ class AppLife:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
-        rested = min(account.rested() for account in self._large)  # all of them are asked
-        if rested and self._kept:
-            give_back()
-        self._kept = not rested
         if now - self._kept_alive >= self._options.sse_ping_interval:
             self._kept_alive = now
             for stream in list(self.streams):
