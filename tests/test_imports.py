@@ -20,6 +20,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
     frozenset({"gateway", "openapi", "refusals", "surface", "sync"}),
+    frozenset({"compat"}),
     frozenset({"testing", "cli", "inspector", "tooling"}),
 )
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}

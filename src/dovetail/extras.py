@@ -29,6 +29,11 @@ def install(module: str, extra: str | None = None) -> str:
     return f"pip install '{DISTRIBUTION}[{extra or EXTRAS[module]}]'"
 
 
+def install_package(distribution: str) -> str:
+    """The command that installs a library that is none of Dovetail's own extras."""
+    return f"pip install {distribution}"
+
+
 def installed(module: str) -> bool:
     from importlib.util import find_spec
 

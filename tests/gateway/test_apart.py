@@ -77,11 +77,7 @@ async def test_everybody_has_a_connection_behind_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("behind", REVISIONS)
-def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(
-    behind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dovetail.gateway.connections.UPSTREAMS_KEPT", 3)  # one has learnt what there is
-
+def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(behind: str) -> None:
     @run
     async def scenario() -> None:
         server, started, go_on = Server("behind"), asyncio.Semaphore(0), asyncio.Event()
@@ -93,7 +89,8 @@ def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(
             return "done"
 
         async with (
-            served(Proxy(server, connections="session", revision=behind)) as site,
+            # One of the three has learnt what there is.
+            served(Proxy(server, connections="session", max_connections=3, revision=behind)) as site,
             AsyncExitStack() as stack,
         ):
             url = f"http://127.0.0.1:{site.port}/mcp"

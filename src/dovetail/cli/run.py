@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,15 @@ def parser() -> argparse.ArgumentParser:
         "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout.",
     )
     add_transports(result)
+    result.add_argument(
+        "-m", dest="module", metavar="MODULE", help="serve a module, or a console command of a package"
+    )
+    result.add_argument(
+        "--compat",
+        action="store_true",
+        help="the program is one of FastMCP or the official SDK (usually found out)",
+    )
+    next(one for one in result._actions if one.dest == "target").nargs = "?"  # pyright: ignore[reportPrivateUsage]
     settings.add_environment(result)
     result.add_argument(
         "--reload",
@@ -65,11 +75,11 @@ def add_transports(result: argparse.ArgumentParser) -> None:
 
 
 def main(command: str, arguments: list[str]) -> int:
-    if any(word.partition("=")[0] == "--compat" for word in " ".join(arguments).partition(" -- ")[0].split()):
-        raise DovetailError("--compat: servers written for FastMCP and the official SDK cannot be run yet")
     words, rest = settings.cut(arguments)
     known = parser().parse_known_args(words)[0]
-    other = _other(known.target)
+    if (known.target is None) == (known.module is None) and not {"-h", "--help"} & {*words}:
+        parser().error("give a FILE, a URL or an mcp.json, or a MODULE after -m, and one of them only")
+    other = None if known.target is None else _other(known.target)
     if other is not None:
         from . import compose
 
@@ -80,9 +90,17 @@ def main(command: str, arguments: list[str]) -> int:
         return compose.main(other, arguments, {name: os.environ[name] for name in ours})
     options = read(parser(), words)
     divert(options)
+    if options.compat or options.module is not None or _mentions_originals(options.target):
+        from . import compat
+
+        status = compat.run(options, rest, _http_options(options))
+        if status is not None:
+            return status
+        options.target = options.target or options.module
+    file: str = options.target or ""
     if options.reload:
         return serve(_reloading(options, rest), options)
-    sys.argv = [target.split(options.target)[0], *rest]
+    sys.argv = [target.split(file)[0], *rest]
     return serve(target.server_of(options), options)
 
 
@@ -135,6 +153,18 @@ def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
     target.prepare(options)
     told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
     return Reloading(options.target, lambda name, note: None, **told).front
+
+
+_ORIGINALS: Final = re.compile(rb"^[ \t]*(?:from|import)\b.*\b(?:fast)?mcp\b", re.MULTILINE)
+
+
+def _mentions_originals(name: str) -> bool:
+    """Whether a file may import FastMCP or the official SDK: most servers of ours do not, and start sooner."""
+    try:
+        with open(target.split(name)[0], "rb") as file:
+            return _ORIGINALS.search(file.read()) is not None
+    except OSError:
+        return False
 
 
 def _other(name: str) -> str | None:

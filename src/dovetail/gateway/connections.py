@@ -26,7 +26,7 @@ from ..core.subscriptions import News
 from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
-from .bounds import RETIRED_SECONDS, UPSTREAMS_KEPT
+from .bounds import RETIRED_SECONDS
 from .held import HeldCalls
 from .passing import no_access
 from .upstream import Upstream
@@ -60,6 +60,7 @@ class Way(Struct, frozen=True, kw_only=True):
     mark: str
     shared: bool
     timeout: float | None
+    max_connections: int
     pass_headers: frozenset[str]
     added: Mapping[str, Method]
     """Methods of its author's own that are passed on."""
@@ -207,11 +208,11 @@ class UpstreamConnections:
 
     def _has_room(self) -> bool:
         """Whether there may be one more: the one that was idle longest makes room for it."""
-        if len(self._upstreams) + len(self._opening) < UPSTREAMS_KEPT:
+        if len(self._upstreams) + len(self._opening) < self.way.max_connections:
             return True
         for key, upstream in self._upstreams.items():
             idle = not upstream.busy and upstream is not self.first
-            if idle and len(self._ending) < UPSTREAMS_KEPT:
+            if idle and len(self._ending) < self.way.max_connections:
                 self.end(self._upstreams.pop(key))
                 return True
         return False

@@ -11,6 +11,7 @@ from ..model import Implementation
 from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
 from ..wire.revisions import REVISIONS, Revision
+from .bounds import UPSTREAMS_KEPT
 from .mounting import mount
 from .remote import RemotePart, Sharing
 from .upstream import Upstream
@@ -29,7 +30,8 @@ class Proxy(Server):
 
     Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
     There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
-    session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``pass_methods``
+    session. There are ``max_connections`` at most.
+    ``pass_headers`` are the names of headers that go through; no other does, and no token. ``pass_methods``
     are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
     capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
     (seconds) is the most a call behind may take, ``layers`` stand around every call; with ``required`` the proxy does
@@ -47,6 +49,7 @@ class Proxy(Server):
         pass_headers: Iterable[str] = (),
         pass_methods: Mapping[str, str | None] | Iterable[str] = (),
         required: bool = False,
+        max_connections: int = UPSTREAMS_KEPT,
         revisions: Sequence[str | Revision] = REVISIONS,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -61,6 +64,7 @@ class Proxy(Server):
             timeout=timeout,
             pass_headers=pass_headers,
             pass_methods=pass_methods,
+            max_connections=max_connections,
         )
         self._named, self._required = name is not None, required
         self._quoted = False

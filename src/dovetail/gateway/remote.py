@@ -27,7 +27,7 @@ from ..model.meta import VIA
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
-from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY
+from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .connections import Sharing, UpstreamConnections, Way
 from .own_methods import passed_methods
 from .parts import LoopError, Shown
@@ -59,6 +59,7 @@ class RemotePart:
         timeout: float | None = None,
         pass_headers: Iterable[str] = (),
         pass_methods: Mapping[str, str | None] | Iterable[str] = (),
+        max_connections: int = UPSTREAMS_KEPT,
     ) -> None:
         parsed = parse_target(target)
         self.label = name or parsed.label
@@ -72,6 +73,7 @@ class RemotePart:
             mark=self._mark,
             shared=connections == "principal",
             timeout=timeout,
+            max_connections=max_connections,
             pass_headers=frozenset(header.lower() for header in pass_headers),
             added=self.added,
         )

@@ -1,0 +1,128 @@
+"""Serve an adapter in the event loop of the original's program, on the transport of the command line."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ..errors import DovetailError
+from ..transports import running
+from ..transports.bind_address import print_line, serving_on
+from ..transports.loopback import is_loopback
+from .adapter import Adapter
+from .versions import HTTP_CONFIG, HTTP_SERVER, load
+
+DRAIN_SECONDS: Final = 5.0
+"""How long calls over HTTP may go on once the server stops."""
+_HEALTH: Final = frozenset({"/livez", "/readyz"})
+
+
+class Wanted(Struct, kw_only=True):
+    """What the command line wants."""
+
+    transport: str
+    """stdio, http, sse, tcp or unix."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: str | None = None
+    path: str | None = None
+    """The Unix socket of ``--unix``."""
+    certfile: str | None = None
+    keyfile: str | None = None
+    allow_remote: bool = False
+    json: bool = False
+    http: dict[str, Any] = {}
+    """Options of `dovetail.Server.asgi`."""
+
+
+class Host:
+    """Serves what the program starts."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.status = 0
+        self._watchdog = running.Watchdog()
+        self.stop: running.Stop
+
+    @property
+    def over_http(self) -> bool:
+        return self.wanted.transport in ("http", "sse")
+
+    @property
+    def own_paths(self) -> frozenset[str]:
+        """Paths that Dovetail answers beside the original's application."""
+        return _HEALTH | {"/metrics"} if self.wanted.http.get("metrics") else _HEALTH
+
+    def check(self) -> None:
+        """Refuse an address that strangers can reach, unless that is wanted.
+
+        Raises:
+            DovetailError: it is one.
+        """
+        wanted = self.wanted
+        local = wanted.uds is not None or wanted.transport in ("stdio", "unix") or is_loopback(wanted.host)
+        if not local and not wanted.allow_remote:
+            raise DovetailError(
+                f"{wanted.host} can be reached from other machines, and Dovetail cannot see whether this server "
+                "authenticates its clients: add --allow-remote if it does"
+            )
+
+    def begin(self) -> None:
+        """An event loop serves from now on."""
+        self.stop = running.Stop()
+
+    def signals(self) -> AbstractContextManager[None]:
+        """SIGINT and SIGTERM end what is served, and the process if that takes too long."""
+        return running.Signals(self.stop, self._watchdog, running.DRAIN_SECONDS)
+
+    async def serve(self, adapter: Adapter) -> None:
+        """Serve until the client leaves or a signal comes."""
+        self.begin()
+        wanted = self.wanted
+        if self.over_http:
+            # A program without an HTTP application of its own.
+            app = adapter.app("/messages" if wanted.transport == "sse" else None)
+            config = load(HTTP_CONFIG)(app, lifespan="on", log_config=None)
+            await load(HTTP_SERVER)(config).serve()
+            return
+        with self.signals():
+            if wanted.transport == "stdio":
+                from ..transports import stdio
+
+                await stdio.serve(adapter.proxy, stop=self.stop)
+            else:
+                from ..transports import tcp
+
+                tcp_host, port = (None, None) if wanted.path else (wanted.host, wanted.port)
+                where = f"unix:{wanted.path}" if wanted.path else f"tcp://{wanted.host}:{wanted.port}"
+                print_line(serving_on(where, json=wanted.json))
+                options: dict[str, Any] = (
+                    {"path": wanted.path} if wanted.path else {"allow_remote": wanted.allow_remote}
+                )
+                await tcp.serve(adapter.proxy, tcp_host, port, stop=self.stop, **options)
+        self.status = self.stop.status
+
+    def bind(self, config: Any) -> None:
+        """Give the HTTP server the address of the command line."""
+        wanted = self.wanted
+        config.host, config.port, config.uds, config.fd = wanted.host, wanted.port, wanted.uds, None
+        if wanted.certfile is not None:
+            config.ssl_certfile, config.ssl_keyfile = wanted.certfile, wanted.keyfile
+        if config.timeout_graceful_shutdown is None:
+            config.timeout_graceful_shutdown = int(DRAIN_SECONDS)
+
+    def announce(self, http_server: Any) -> None:
+        """Say where the HTTP server listens."""
+        wanted, sockets = self.wanted, [one for server in http_server.servers for one in server.sockets]
+        if wanted.uds is not None:
+            print_line(serving_on(f"unix:{wanted.uds}", json=wanted.json))
+            return
+        port = sockets[0].getsockname()[1] if sockets else wanted.port
+        host, scheme = (
+            f"[{wanted.host}]" if ":" in wanted.host else wanted.host,
+            "https" if wanted.certfile else "http",
+        )
+        path = "/sse" if wanted.transport == "sse" else "/mcp"
+        print_line(serving_on(f"{scheme}://{host}:{port}{path}", json=wanted.json))
