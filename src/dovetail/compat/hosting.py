@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..errors import DovetailError
+from ..settings import TEARDOWN_SECONDS
 from ..transports import running
 from ..transports.bind_address import print_line, serving_on
 from ..transports.loopback import is_loopback
@@ -75,7 +76,8 @@ class Host:
 
     def signals(self) -> AbstractContextManager[None]:
         """SIGINT and SIGTERM end what is served, and the process if that takes too long."""
-        return running.Signals(self.stop, self._watchdog, running.DRAIN_SECONDS)
+        times = running.ShutdownTimes(DRAIN_SECONDS, TEARDOWN_SECONDS, 0.0, TEARDOWN_SECONDS)
+        return running.Signals(self.stop, self._watchdog, times)
 
     async def serve(self, adapter: Adapter) -> None:
         """Serve until the client leaves or a signal comes."""
@@ -93,16 +95,29 @@ class Host:
 
                 await stdio.serve(adapter.proxy, stop=self.stop)
             else:
-                from ..transports import tcp
-
-                tcp_host, port = (None, None) if wanted.path else (wanted.host, wanted.port)
-                where = f"unix:{wanted.path}" if wanted.path else f"tcp://{wanted.host}:{wanted.port}"
-                print_line(serving_on(where, json=wanted.json))
-                options: dict[str, Any] = (
-                    {"path": wanted.path} if wanted.path else {"allow_remote": wanted.allow_remote}
-                )
-                await tcp.serve(adapter.proxy, tcp_host, port, stop=self.stop, **options)
+                await self._serve_stream(adapter)
         self.status = self.stop.status
+
+    async def _serve_stream(self, adapter: Adapter) -> None:
+        from ..transports import tcp
+
+        wanted = self.wanted
+
+        def ready(listener: tcp.Listener) -> None:
+            where = f"unix:{wanted.path}" if wanted.path else f"tcp://{_authority(*listener.address[:2])}"
+            print_line(serving_on(where, json=wanted.json))
+
+        if wanted.path:
+            await tcp.serve(adapter.proxy, None, None, path=wanted.path, stop=self.stop, ready=ready)
+            return
+        await tcp.serve(
+            adapter.proxy,
+            wanted.host,
+            wanted.port,
+            allow_remote=wanted.allow_remote,
+            stop=self.stop,
+            ready=ready,
+        )
 
     def bind(self, config: Any) -> None:
         """Give the HTTP server the address of the command line."""
@@ -120,9 +135,9 @@ class Host:
             print_line(serving_on(f"unix:{wanted.uds}", json=wanted.json))
             return
         port = sockets[0].getsockname()[1] if sockets else wanted.port
-        host, scheme = (
-            f"[{wanted.host}]" if ":" in wanted.host else wanted.host,
-            "https" if wanted.certfile else "http",
-        )
-        path = "/sse" if wanted.transport == "sse" else "/mcp"
-        print_line(serving_on(f"{scheme}://{host}:{port}{path}", json=wanted.json))
+        scheme, path = "https" if wanted.certfile else "http", "/sse" if wanted.transport == "sse" else "/mcp"
+        print_line(serving_on(f"{scheme}://{_authority(wanted.host, port)}{path}", json=wanted.json))
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
