@@ -449,6 +449,7 @@ async def test_a_404_that_names_the_request_ends_the_session_unless_it_answers_i
 
 UNREAD: dict[str, Callable[[Request], Reply]] = {
     "no id": lambda request: error(request, -32600, 404, id=None),
+    "a kind": lambda request: error(request, -32600, 404, data={"kind": "session_expired"}),
     "empty": lambda _: Reply(404),
     "text": lambda _: Reply(404, {"Content-Type": "text/plain"}, b"session not found"),
     "other JSON": lambda _: Reply(404, dict(JSON), b'{"detail": "Not Found"}'),

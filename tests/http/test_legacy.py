@@ -1,5 +1,6 @@
 """Sessions of 2025-03-26 to 2025-11-25: opened, found, bounded, ended."""
 
+import asyncio
 import gc
 import json
 import weakref
@@ -13,6 +14,7 @@ from dovetail.settings import Limits
 from tests.http.talk import NEWEST, SESSIONS, SHOUT, stream, who
 from tests.support.aio import run
 from tests.support.everything import build
+from tests.support.waiting import HANG
 from tests.support.web import (
     Web,
     legacy_headers,
@@ -207,3 +209,33 @@ async def test_sessions_that_are_over_or_leave_memory_wait_for_no_collector() ->
             assert [ref() is not None for ref in known] == [False, False, True, False]
         finally:
             gc.enable()
+
+
+@run
+async def test_a_session_ends_after_its_lifetime_also_when_it_is_in_use() -> None:
+    now = [1000.0]
+    async with served(build(clock=lambda: now[0]), session_lifetime=600) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        now[0] += 599
+        assert (await web.legacy(NEWEST, session, "ping")).status == 200
+        now[0] += 2
+        expired = await web.legacy(NEWEST, session, "tools/call", SHOUT)
+        assert (expired.status, expired.message["error"]["data"]["kind"]) == (404, "session_expired")
+        assert len(site.app.legacy.sessions) == 0
+        again = await web.legacy(NEWEST, session, "ping")
+        assert (again.status, again.message["error"]["data"]["kind"]) == (404, "session_expired")
+
+
+@run
+async def test_the_streams_of_an_expired_session_are_closed() -> None:
+    now = [1000.0]
+    async with served(build(clock=lambda: now[0]), session_lifetime=600) as site, await site.connect() as one:
+        session, _ = await Web(site).initialize(NEWEST)
+        one.request("GET", "/mcp", {**legacy_headers(NEWEST, session), "Accept": "text/event-stream"})
+        assert (await one.head()).status == 200
+        now[0] += 601
+        site.app.legacy.sessions.reap()
+        assert len(site.app.legacy.sessions) == 0
+        async with asyncio.timeout(HANG):
+            await one.reader.readuntil(b"0\r\n\r\n")

@@ -52,6 +52,8 @@ GET_HEADERS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _NOT_FOUND = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """Errors that some servers send with 404 though they answer the request, which is no end of the session."""
+_SESSION_ENDED = frozenset({"session_not_found", "session_expired"})
+"""Errors of servers that name the request, though they have not run it."""
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
@@ -236,7 +238,7 @@ class StreamableLink(HttpLink):
         if response.status == 404 and self.session_id is not None and not answered:
             # Streamable HTTP, Session Management: after the end of a session the server answers 404. It does so
             # before it runs the request, with or without a body, unless the body is an error of this very request.
-            self._session_lost(unread=not named)
+            self._session_lost(unread=not named or (error is not None and error.kind in _SESSION_ENDED))
         if error is not None:
             # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             reason = refusal_reason(response.status, response.headers.get("WWW-Authenticate"))

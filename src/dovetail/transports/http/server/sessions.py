@@ -45,21 +45,25 @@ class _Token(Struct, array_like=True):
     dialect: str
     place: Place
     """Where it says whether it was ended."""
+    expires: float
+    """When it ends, on the service's clock."""
 
 
 class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "opened", "place", "requests",
-        "running", "session", "stopping", "used",
+        "at_work", "endpoint", "expires", "id", "kept", "listened", "log", "open_streams", "opened", "place",
+        "requests", "running", "session", "stopping", "used",
     )  # fmt: skip
 
-    def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
+    def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float, token: _Token) -> None:
         self.id = id
         self.session = session
-        self.place: Place | None = None
-        """Where it says whether it was ended, once somebody has looked."""
+        self.place = token.place
+        """Where it says whether it was ended."""
+        self.expires = token.expires
+        """When it ends, on the service's clock, used or not."""
         self.endpoint = endpoint
         self.used = used
         """When a request last named it, on the service's clock."""
@@ -163,19 +167,18 @@ class Sessions:
         session.client_info = names_of(session.client_info or {})
         now = self._service.clock()
         expires = now + self._options.session_lifetime
-        payload = msgspec.json.encode(
-            _Token(
-                session.revision.name,
-                dict(session.capabilities),
-                session.client_info,
-                session.codec.dialect.name,
-                self.ended.place(expires, now),
-            )
+        token = _Token(
+            session.revision.name,
+            dict(session.capabilities),
+            session.client_info,
+            session.codec.dialect.name,
+            self.ended.place(expires, now),
+            expires,
         )
         id = self._service.seal.seal(
-            "session", payload, expires=expires, bound=bind(key_of(session.principal))
+            "session", msgspec.json.encode(token), expires=expires, bound=bind(key_of(session.principal))
         )
-        return self._add(id, session, endpoint)
+        return self._add(id, session, endpoint, token)
 
     def find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id if it belongs to ``principal``, or why there is none.
@@ -183,7 +186,7 @@ class Sessions:
         One that has left memory comes back, unless it lives in a store. It is in use: now it is the last to make room.
         """
         entry = self._live.get(id)
-        if entry is not None and self._several and self._place(entry) in self.ended:
+        if entry is not None and self._several and entry.place in self.ended:
             self.leave(entry)  # another worker was told
             return unknown_session()
         if entry is None:
@@ -196,6 +199,9 @@ class Sessions:
         if owner is not principal and owner != principal:
             return unknown_session()
         entry.used = self._service.clock()
+        if entry.used > entry.expires:
+            self.leave(entry)
+            return _expired()
         if not entry.at_work:
             self._all.order.move_to_end(id)
             if principal is not None:
@@ -227,11 +233,6 @@ class Sessions:
         principal = entry.session.principal
         return (self._all,) if principal is None else (self._all, self._owned[principal])
 
-    def _place(self, entry: LiveSession) -> Place:
-        if entry.place is None:
-            entry.place = self._read(entry.id, entry.session.principal, now=0.0).place
-        return entry.place
-
     def _read(self, id: str, principal: Principal | None, now: float) -> _Token:
         """Raises: DovetailError, msgspec.DecodeError: it is none of ours."""
         payload = self._service.seal.open("session", id, now=now, bound=bind(key_of(principal)))
@@ -247,7 +248,7 @@ class Sessions:
         try:
             token = self._read(id, principal, service.clock())
         except Expired:
-            raise ProtocolError("session_expired", "the session has expired; send initialize again") from None
+            raise _expired() from None
         except (DovetailError, msgspec.DecodeError):
             return None
         revision = BY_NAME.get(token.revision)
@@ -270,16 +271,17 @@ class Sessions:
 
     def enter(self, id: str, session: Session) -> LiveSession:
         """Take a session into memory. Raises: Refusal."""
-        return self._add(id, session, self.endpoint(session.principal, session))
+        token = self._read(id, session.principal, now=0.0)
+        return self._add(id, session, self.endpoint(session.principal, session), token)
 
-    def _add(self, id: str, session: Session, endpoint: Endpoint) -> LiveSession:
+    def _add(self, id: str, session: Session, endpoint: Endpoint, token: _Token) -> LiveSession:
         principal = session.principal
         self._make_room(self._all, self.limits.max_sessions)
         own = None if principal is None else self._owned.get(principal)
         if own is not None:
             self._make_room(own, self.limits.max_sessions_per_principal)
         session.id = id
-        entry = self._live[id] = LiveSession(id, session, endpoint, self._service.clock())
+        entry = self._live[id] = LiveSession(id, session, endpoint, self._service.clock(), token)
         if principal is not None:
             self._owned.setdefault(principal, _Share())
         for share in self._shares(entry):
@@ -308,7 +310,7 @@ class Sessions:
 
     def end(self, entry: LiveSession) -> None:
         """The client has deleted it: the id is worth nothing any more."""
-        self.ended.add(self._place(entry))
+        self.ended.add(entry.place)
         self.leave(entry)
 
     def leave(self, entry: LiveSession) -> None:
@@ -328,7 +330,11 @@ class Sessions:
         entry.session.notify = entry.session.save = None  # they lead back to it: a circle for the collector
 
     def reap(self) -> None:
-        """Let sessions leave memory that nobody has used for a while."""
+        """Let sessions leave memory that have expired, or that no request has named for a while."""
+        now = self._service.clock()
+        for entry in self:
+            if entry.expires < now and not entry.running:  # calls under way are finished, streams are not
+                self.leave(entry)
         oldest = self._service.clock() - self._options.session_idle_timeout
         for entry in list(self._all.order.values()):
             if entry.used > oldest:
@@ -364,6 +370,10 @@ class Sessions:
 
 def _nowhere(message: bytes) -> None:
     """Where our requests go by default: each one names the stream of its own call."""
+
+
+def _expired() -> ProtocolError:
+    return ProtocolError("session_expired", "the session has expired; send initialize again")
 
 
 def unknown_session() -> ProtocolError:
