@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from ...drivers.heartbeat import Heartbeat
 from ...settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_TICK
 from .server.http1 import Http1, HttpHandler, Open
 
@@ -47,7 +48,7 @@ class HttpListener:
         self._header_timeout = header_timeout
         self._shared = Open(handler, "http" if tls is None else "https", max_header_bytes)
         self._server: asyncio.Server
-        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeat = Heartbeat(min(HTTP_TICK, header_timeout), self._tick)
 
     async def start(self) -> None:
         """Begin to accept connections."""
@@ -56,6 +57,7 @@ class HttpListener:
         if self._tls is not None:
             options |= {"ssl": self._tls, "ssl_handshake_timeout": self._header_timeout}
         self._tick()
+        self._heartbeat.start()
         if self._bound.family != socket.AF_UNIX:
             self._server = await loop.create_server(self._protocol, **options)
             return
@@ -80,8 +82,7 @@ class HttpListener:
                 shared.emptied = asyncio.get_running_loop().create_future()
                 await asyncio.wait({shared.emptied}, timeout=HTTP_FLUSH)  # a client may read nothing
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._heartbeat.stop()
             for connection in list(shared.connections):
                 connection.transport.abort()
 
@@ -90,15 +91,15 @@ class HttpListener:
             return _Refused()
         return Http1(self._shared)
 
-    def _tick(self) -> None:
+    def _tick(self) -> bool:
         """Renew the ``Date`` header, and close connections that have been idle for too long."""
-        loop, shared = asyncio.get_running_loop(), self._shared
+        shared = self._shared
         shared.date = f"date: {http_date(time.gmtime())}\r\n".encode()
-        before = loop.time() - self._header_timeout
+        before = asyncio.get_running_loop().time() - self._header_timeout
         for connection in list(shared.connections):
             if connection.idle_since is not None and connection.idle_since < before:
                 connection.hang_up()
-        self._timer = loop.call_later(min(HTTP_TICK, self._header_timeout), self._tick)
+        return True
 
 
 class _Refused(asyncio.Protocol):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....drivers.duplex import Duplex
+from ....drivers.heartbeat import Heartbeat
 from ....drivers.run import Runner
 from ....settings import (
     HANGUP_SWEEP,
@@ -80,14 +81,14 @@ class AppLife:
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget, self.connections)
         self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
-        self._growing: asyncio.TimerHandle | None = None
+        self._growing = Heartbeat(UNFINISHED_LOOK, self._look_for_growth)
         self._swept = 0.0
         self._sweeping: asyncio.Task[None] | None = None
         self.legacy: Legacy
         self.modern: Modern
         self.pair: Pair
         self._metrics: Metrics | None = None
-        self._tick: asyncio.TimerHandle | None = None
+        self._heartbeat: Heartbeat | None = None
         self._kept_alive = 0.0
         self._drained: asyncio.Future[None] | None = None
 
@@ -110,7 +111,10 @@ class AppLife:
             self.started = True
             self.loop = asyncio.get_running_loop()
             self._kept_alive = self.loop.time()
+            pause = min(HTTP_TICK, self._options.sse_ping_interval, self._options.body_timeout)
+            self._heartbeat = Heartbeat(pause, self._on_tick)
             self._on_tick()
+            self._heartbeat.start()
 
     async def stop(self) -> None:
         """End everything in order, the service at last."""
@@ -122,7 +126,7 @@ class AppLife:
         self.watching.direct = True
         limit_writes(self._options.write_timeout)
 
-    def _on_tick(self) -> None:
+    def _on_tick(self) -> bool:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._bodies.sweep(now)
@@ -139,23 +143,19 @@ class AppLife:
         ):
             self._swept = now
             self._sweeping = loop.create_task(self._sweep())
-        pause = min(HTTP_TICK, self._options.sse_ping_interval, self._options.body_timeout)
-        self._tick = loop.call_later(pause, self._on_tick)
+        return True
 
     def watch_socket(self, duplex: Duplex, link: ServerSocketLink) -> None:
         """A WebSocket is open: what it does not read, and what it does not finish, is bounded from here on."""
         self.unread[duplex] = link
-        if self._growing is None:
-            self._look_for_growth()
+        self._growing.start()
 
-    def _look_for_growth(self) -> None:
-        self._growing = None
+    def _look_for_growth(self) -> bool:
         if not self.unread or self.draining:
-            return
-        loop = asyncio.get_running_loop()
+            return False
         if self._sweeping is None and self.unfinished.grown():
-            self._sweeping = loop.create_task(self._sweep())
-        self._growing = loop.call_later(UNFINISHED_LOOK, self._look_for_growth)
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        return True
 
     async def _sweep(self) -> None:
         """Compare what we think of our clients with what the kernel knows."""
@@ -204,9 +204,9 @@ class AppLife:
 
     async def _drain(self, seconds: float) -> None:
         self.draining = True
-        for timer in (self._tick, self._growing):
+        for timer in (self._heartbeat, self._growing):
             if timer is not None:
-                timer.cancel()
+                timer.stop()
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait({self._sweeping})
