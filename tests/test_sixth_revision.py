@@ -92,7 +92,7 @@ def sixth_call() -> bytes:
 async def test_over_http_too() -> None:
     costs: list[int] = []
     for version in ("2026-07-28", NAME):
-        measured = Measured(serving(1), "rsgi")
+        measured = Measured(serving(1), "builtin")
         for _ in range(3):
             meta: dict[str, Any] = {f"{rawclient.META}protocolVersion": version}
             message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, meta=meta)

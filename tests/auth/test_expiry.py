@@ -18,7 +18,6 @@ from tests.support.aio import run
 from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, modern, modern_headers, served
 
-ON = ("granian", "uvicorn", "asyncio")
 SOON = 0.6
 
 
@@ -65,7 +64,6 @@ async def test_the_pair_of_2024_ends() -> None:
                 pass
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_a_websocket_ends() -> None:
     async with (
@@ -126,7 +124,6 @@ async def test_a_call_that_was_let_in_is_finished_and_the_next_one_is_not_let_in
         assert (await web.ask("POST", again, json.dumps(message).encode())).status == 401
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_a_call_on_a_websocket_is_finished_and_no_other_is_begun() -> None:
     slow = Slow(verify)

@@ -19,7 +19,6 @@ from tests.support.schemas import REVISIONS
 from tests.support.waiting import HANG
 from tests.support.web import Response, Site, Web, legacy_headers, modern, modern_headers, request, served
 
-ON = ("granian", "uvicorn", "asyncio")
 LEGACY = [revision for revision in REVISIONS if "2024" < revision < MODERN and revision != "2024-11-05"]
 ANN = {"Authorization": "Bearer ann-token"}
 BOB = {"Authorization": "Bearer bob-token"}
@@ -224,7 +223,6 @@ async def test_the_pair_of_2024_needs_a_token_on_both_sides() -> None:
             assert found.status == status
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_a_websocket_shows_its_token_at_the_handshake() -> None:
     async with served(mail()) as site:
@@ -367,20 +365,17 @@ async def test_a_stranger_is_refused_before_its_body_is_read() -> None:
             assert (await connection.head()).status == 401
 
 
-@pytest.mark.anywhere
 @pytest.mark.parametrize("wrong", [5, "token", StaticTokens])
 def test_what_cannot_verify_is_refused_when_the_app_is_made(wrong: Any) -> None:
     with pytest.raises(TypeError, match="async def verify"):
         Server("x", "1", auth=wrong).asgi()
 
 
-@pytest.mark.anywhere
 def test_an_empty_token_is_no_token() -> None:
     with pytest.raises(ValueError, match="empty"):
         StaticTokens({"": "everybody"})
 
 
-@pytest.mark.anywhere
 def test_one_server_is_one_resource() -> None:
     with pytest.raises(ValueError, match="same audience"):
         AnyOf(StaticTokens({}, audience="https://a"), StaticTokens({}, audience="https://b"))

@@ -23,6 +23,8 @@ REFUSED_CALLS = 40
 """All of a message that a rate limit refuses: it is read and answered, and nothing is looked for twice."""
 BLOCKED_CALLS = 24
 """All of one whose client is blocked: it is not read."""
+WRITING_CALLS = 26
+"""What the built-in server takes to parse the request and to write a response with its status."""
 
 
 def serving(*layers: Any, **options: Any) -> Server:
@@ -53,7 +55,7 @@ async def cost(server: Server, face: str) -> int:
     return len(measured.calls)
 
 
-@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+@pytest.mark.parametrize("face", ["asgi"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -81,12 +83,12 @@ def test_a_rate_limit_costs_three_calls_at_most(face: str, options: dict[str, st
 async def test_a_refused_message_costs_little_and_that_of_a_blocked_client_less(
     options: Any, most: int
 ) -> None:
-    measured = Measured(serving(RateLimit(per_client="1/h", **options)), "rsgi")
+    measured = Measured(serving(RateLimit(per_client="1/h", **options)), "builtin")
     message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     for _ in range(4):
         _, body = await measured.post(message, modern_headers(message))
     assert b'"error"' in body
-    assert len(measured.calls) <= most, "\n".join(measured.calls)
+    assert len(measured.calls) <= most + WRITING_CALLS, "\n".join(measured.calls)
 
 
 @run
@@ -112,7 +114,7 @@ async def test_a_rate_that_is_shared_over_the_store_costs_no_more() -> None:
         assert 0 < calls <= RATE_CALLS
 
 
-@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+@pytest.mark.parametrize("face", ["asgi"])
 def test_all_guards_together_cost_twelve_calls_at_most(face: str) -> None:
     @run
     async def scenario() -> None:
@@ -126,7 +128,7 @@ def test_all_guards_together_cost_twelve_calls_at_most(face: str) -> None:
     scenario()
 
 
-@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+@pytest.mark.parametrize("face", ["asgi"])
 def test_metrics_cost_four_calls_at_most_and_nothing_when_off(face: str) -> None:
     @run
     async def scenario() -> None:

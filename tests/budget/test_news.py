@@ -5,38 +5,21 @@ What goes out is written once for all; what differs is the id of a listen reques
 
 import asyncio
 import json
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from dovetail import Server
-from tests.budget.test_http import LOCAL, Measured, RsgiProtocol, RsgiScope, Said, opened
+from dovetail.transports.http.server.builtin_server import HttpConnection
+from tests.budget.test_http import LOCAL, Builtin, Measured, Said, opened, sent
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import modern, modern_headers, request
 
 URI = "news://today"
-CALLS = {"modern": 8, "legacy": 20}
+CALLS = {"modern": 9, "legacy": 20}
 """For each listener."""
 Era = Literal["modern", "legacy"]
-
-
-class Taken:
-    """What granian returns where nothing has to be waited for."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
-class Stream(RsgiProtocol):
-    """A response that stays open and takes everything at once, as granian's does."""
-
-    def send_bytes(self, data: bytes) -> Any:
-        self.said.pieces.append(data)
-        return Taken()
-
-    async def client_disconnect(self) -> None:
-        await asyncio.get_running_loop().create_future()
 
 
 class Crowd:
@@ -45,10 +28,10 @@ class Crowd:
     def __init__(self, era: Era) -> None:
         self.server = Server("news")
         self.server.resource(URI, name="today")(lambda: "old")
-        self.measured = Measured(self.server, "rsgi")
+        self.measured = Measured(self.server, "builtin")
         self.ears: list[Said] = []
         self._era = era
-        self._listening: list[asyncio.Task[None]] = []
+        self._listening: list[HttpConnection] = []
 
     async def grow(self, count: int) -> None:
         while len(self.ears) < count:
@@ -68,11 +51,11 @@ class Crowd:
 
     def _open(self, headers: dict[str, str], body: bytes, method: str) -> None:
         lower = {name.lower(): value for name, value in headers.items()}
-        scope = RsgiScope({"host": LOCAL, "content-length": str(len(body)), **lower})
-        scope.method, scope.query_string = method, ""
         self.ears.append(Said())
-        work = self.measured.app.__rsgi__(scope, Stream(body, self.ears[-1]))
-        self._listening.append(asyncio.get_running_loop().create_task(work))
+        app: Builtin = self.measured.app
+        connection = app.connect(self.ears[-1])
+        sent(connection, method, {"host": LOCAL, "content-length": str(len(body)), **lower}, body)
+        self._listening.append(connection)
 
     async def tell(self) -> tuple[int, int]:
         """Publish once; how many calls and tasks of ours that took until all have heard."""
@@ -92,9 +75,8 @@ class Crowd:
         return min([await self.tell() for _ in range(5)])
 
     async def leave(self) -> None:
-        for task in self._listening:
-            task.cancel()
-        await asyncio.wait(self._listening)
+        for connection in self._listening:
+            connection.connection_lost(None)
         await self.measured.app.drain(0)
 
 

@@ -36,7 +36,7 @@ class Counting(MemoryStore):
 
 async def cost(server: Server, era: str) -> list[str]:
     """What one ``tools/call`` costs."""
-    measured = Measured(server, "rsgi")
+    measured = Measured(server, "asgi")
     headers = await opened(measured, "2025-11-25") if era == "legacy" else {}
     asked = 0
     for _ in range(3):

@@ -16,7 +16,6 @@ from tests.support.held import held
 from tests.support.waiting import until
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, request, served, text
 
-ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 
 
@@ -214,7 +213,6 @@ class Caller:
         return sent[0]["status"], dict(sent[0]["headers"])
 
 
-@pytest.mark.anywhere
 @run
 async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
     app = build().asgi()
@@ -229,7 +227,6 @@ async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
     await app.drain(0)
 
 
-@pytest.mark.anywhere
 @pytest.mark.parametrize("failure", [ConnectionResetError(), RuntimeError("the handler is closed")])
 def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None:
     @run
@@ -253,7 +250,6 @@ def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None
     scenario()
 
 
-@pytest.mark.anywhere
 @run
 async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat() -> None:
     server = build(limits=Limits(max_sessions=500))
@@ -280,7 +276,6 @@ async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat
     await app.drain(0)
 
 
-@pytest.mark.anywhere
 @run
 async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
     app = build().asgi()

@@ -16,7 +16,6 @@ from tests.support.aio import run
 from tests.support.waiting import HANG, turns
 from tests.support.web import Site, Web, modern, modern_headers, served, text
 
-ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 SIZES = (1, 1 << 10, 64 << 10, 128 << 10, 1 << 20, 8 << 20)
 """Bytes of an argument. More than 64 KiB is more than a head may have, and than one read brings."""
 

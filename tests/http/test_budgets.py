@@ -11,7 +11,6 @@ from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, Web, modern, modern_headers, served
 
-ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 SIZE = 4 * UNCOUNTED_BYTES
 
 
@@ -59,18 +58,18 @@ LARGE = modern("tools/call", {"name": "wait", "arguments": {"text": "x" * SIZE}}
 async def test_bodies_that_do_not_end_are_counted_and_given_back() -> None:
     server, gate = build(max_buffered_bytes=2 * SIZE)
     gate.set()
-    account = server.admission.budget.messages
+    account = server.admission.shared.buffered_bytes
     async with served(server) as site:
         _, writer = await opened(site)
         writer.write(post(LARGE)[:-10])
-        await until(lambda: account.taken > 0)
+        await until(lambda: account.in_use > 0)
         reader, other = await opened(site)
         other.write(post(LARGE)[:-10])
         assert b" 503 " in await reader.readline()
         assert "result" in (await Web(site).modern("tools/list")).message
         writer.close()
         other.close()
-        await until(lambda: account.taken == 0)
+        await until(lambda: account.in_use == 0)
         assert (await Web(site).modern("tools/call", LARGE["params"])).status == 200
 
 
@@ -84,7 +83,7 @@ async def test_a_body_in_chunks_is_counted_as_it_comes() -> None:
         writer.write(head + b"\r\n\r\n%x\r\n" % (len(body) + SIZE) + body + b" " * SIZE)
         assert b" 503 " in await reader.readline()
         writer.close()
-        await until(lambda: server.admission.budget.messages.taken == 0)
+        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
 
 
 @run
@@ -93,13 +92,13 @@ async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
     async with served(server) as site:
         reader, writer = await opened(site)
         writer.write(post(LARGE))
-        await until(lambda: server.admission.budget.messages.taken > 0)
+        await until(lambda: server.admission.shared.buffered_bytes.in_use > 0)
         refused = await Web(site).modern("tools/call", LARGE["params"])
         assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
         assert refused.headers["retry-after"] == "5"
         gate.set()
         assert b" 200 " in await reader.readline()
-        await until(lambda: server.admission.budget.messages.taken == 0)
+        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
         writer.close()
 
 

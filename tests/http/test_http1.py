@@ -9,14 +9,14 @@ import pytest
 
 from dovetail import Request, Response, Server
 from dovetail.settings import Limits
-from dovetail.transports.http.server.http1 import Http1, Http1Exchange
+from dovetail.transports.http.server.builtin_exchange import BuiltinExchange
+from dovetail.transports.http.server.builtin_server import HttpConnection
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import Web, modern, modern_headers, served, text
 
-ON = ("asyncio",)
 MESSAGE = modern("tools/call", {"name": "shout", "arguments": {"words": "one"}})
 HEADERS = modern_headers(MESSAGE)
 BODY = json.dumps(MESSAGE).encode()
@@ -43,7 +43,7 @@ def calling(name: str, **arguments: object) -> bytes:
     return written(body=json.dumps(message).encode(), **{"Mcp-Name": name})
 
 
-def exchanges(kind: type = Http1Exchange) -> int:
+def exchanges(kind: type = BuiltinExchange) -> int:
     return sum(isinstance(one, kind) for one in gc.get_objects())
 
 
@@ -123,12 +123,12 @@ def test_a_secure_connection_leaves_nothing_behind(tmp_path: Path) -> None:
     async def scenario() -> None:
         gc.collect()
         gc.disable()
-        before = exchanges(Http1)
+        before = exchanges(HttpConnection)
         try:
             async with served(build(), certfile=file, keyfile=file) as site:
                 async with await site.connect(ssl=authority.client()) as connection:
                     assert (await connection.ask("GET", "/livez", {})).status == 200
-                await until(lambda: exchanges(Http1) <= before)
+                await until(lambda: exchanges(HttpConnection) <= before)
         finally:
             gc.enable()
 
@@ -150,7 +150,7 @@ async def test_a_long_call_leaves_nothing_behind() -> None:
     try:
         async with served(server) as site, await site.connect() as connection:
             connection.send(calling("wait"))
-            await until(lambda: site.app.life.watching.watches)
+            await until(lambda: site.app.life.disconnects.watches)
             go_on.set()
             assert (await connection.response()).status == 200
             await until(lambda: exchanges() <= before)
@@ -271,12 +271,13 @@ async def test_a_head_has_no_body() -> None:
 
 
 @run
-async def test_one_connection_too_many_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.transports.http.listener.HTTP_CONNECTIONS", 2)
-    async with served(build()) as site:
+async def test_one_connection_too_many_gets_503_and_is_closed() -> None:
+    async with served(build(), max_connections=2) as site:
         for _ in range(2):
             assert (await (await site.connect()).ask("GET", "/livez", {})).status == 200
         refused = await site.connect()
+        response = await refused.response()
+        assert (response.status, response.headers["retry-after"]) == (503, "5")
         assert await refused.at_end()
         await site.connections[0].close()
         await until(lambda: len(site.app.life.running) == 0)
@@ -285,7 +286,34 @@ async def test_one_connection_too_many_is_closed(monkeypatch: pytest.MonkeyPatch
 
 @run
 async def test_an_idle_connection_is_closed() -> None:
-    async with served(build(), header_timeout=0.2) as site, await site.connect() as connection:
+    async with served(build(), keep_alive_timeout=0.2) as site, await site.connect() as connection:
         connection.send(written())
         assert (await connection.response()).status == 200
+        assert await connection.at_end()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /mcp HTTP/1.1\r\nHost: loc"])
+def test_a_header_block_that_does_not_end_closes_the_connection(sent: bytes) -> None:
+    @run
+    async def scenario() -> None:
+        async with served(build(), header_timeout=0.2) as site, await site.connect() as connection:
+            connection.send(sent)
+            assert await connection.at_end()
+        serving = served(build(), header_timeout=0.2, keep_alive_timeout=600)
+        async with serving as site, await site.connect() as connection:
+            connection.send(written())
+            assert (await connection.response()).status == 200
+            connection.send(sent or b"P")
+            assert await connection.at_end()
+
+    scenario()
+
+
+@run
+async def test_http_2_is_refused_with_one_answer() -> None:
+    async with served(build()) as site, await site.connect() as connection:
+        connection.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+        refused = await connection.response()
+        assert refused.status == 505
+        assert b"reverse proxy" in refused.body
         assert await connection.at_end()

@@ -14,8 +14,6 @@ from tests.support.schemas import validate
 from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, messages, request, served, text
 
-ON = ("granian", "uvicorn", "asyncio")
-
 
 @pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])
 def test_a_question_goes_out_on_the_stream_of_its_own_call(revision: str) -> None:

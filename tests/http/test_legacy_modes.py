@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dovetail.settings import HttpOptions
 from dovetail.transports.http.server.app import HttpApp
-from dovetail.transports.http.server.asgi import AsgiFace
+from dovetail.transports.http.server.asgi import AsgiApp
 from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.talk import NEWEST, SESSIONS, SHOUT
 from tests.support.aio import run
@@ -21,8 +19,6 @@ from tests.support.web import (
     served,
     text,
 )
-
-ON = ("granian", "uvicorn", "asyncio")
 
 
 @run
@@ -84,17 +80,16 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
         assert (await web.legacy(NEWEST, None, "ping")).status == 200
 
 
-@pytest.mark.anywhere
 def test_processes_with_the_same_keys_serve_each_others_sessions_and_hear_of_their_end(
     tmp_path: Path,
 ) -> None:
     @run
     async def scenario() -> None:
         server = build()
-        one, two = (AsgiFace(HttpApp(server, HttpOptions(), EndedSessions(str(tmp_path)))) for _ in range(2))
+        one, two = (AsgiApp(HttpApp(server, HttpOptions(), EndedSessions(str(tmp_path)))) for _ in range(2))
 
         async def post(
-            app: AsgiFace, message: Any, session: str | None, method: str = "POST"
+            app: AsgiApp, message: Any, session: str | None, method: str = "POST"
         ) -> tuple[int, bytes, Any]:
             sent: list[Any] = []
 

@@ -11,8 +11,6 @@ from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import Web, legacy_headers, messages, request, served, text
 
-ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
-
 
 @run
 async def test_a_get_stream_brings_what_belongs_to_no_call_once() -> None:

@@ -15,7 +15,6 @@ from tests.support.schemas import validate
 from tests.support.waiting import until
 from tests.support.web import Connection, Site, Web, request, served, text
 
-ON = ("granian", "uvicorn", "asyncio")
 REVISION = "2024-11-05"
 JSON = {"Content-Type": "application/json"}
 

@@ -16,7 +16,7 @@ import pytest
 
 from dovetail.errors import DovetailError
 from dovetail.transports.bind_address import BindAddress
-from dovetail.transports.http.listener import http_date
+from dovetail.transports.http.server.builtin_server import http_date
 from tests.http.children import child
 from tests.support.aio import run
 from tests.support.certificates import Authority

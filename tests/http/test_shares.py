@@ -26,7 +26,6 @@ from tests.support.web import (
     served,
 )
 
-ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 ADA = {"X-User": "ada"}
 EVE = {"X-User": "eve"}
@@ -116,7 +115,6 @@ async def test_one_principal_gets_half_of_all_general_streams() -> None:
         assert pair.status == 503
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_one_principal_gets_half_of_all_sockets() -> None:
     async with served(build(limits=Limits(max_streams=4)), principal=who) as site:
@@ -131,7 +129,6 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.anywhere
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     limits = Limits(max_replay_events=1000)
     budget = EventBudget(4000)

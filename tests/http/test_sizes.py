@@ -18,7 +18,6 @@ from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import served
 
-ON = ("granian", "uvicorn", "asyncio")
 LIMITS = Limits(
     max_message_bytes=50_000, max_response_bytes=4000, max_websocket_message_bytes=2000, max_event_bytes=3000
 )
@@ -90,8 +89,6 @@ async def connected(face: str, server: Server, revision: str, dialect: str) -> A
             yield client
         await listener.close()
     else:
-        if face == "websocket":
-            pytest.skip("the server has no WebSockets")
         async with served(server) as site:
             address = "{}:{}".format(*site.address[:2])
             path = "sse" if face == "sse" else "mcp"
@@ -174,7 +171,6 @@ async def test_a_client_does_not_send_what_is_too_large_either(face: str) -> Non
         assert len((await client.call_tool("speak", {"size": 1})).content) == 1
 
 
-@pytest.mark.anywhere
 def test_the_documents_names_of_limits_hold_side_by_side_in_one_app() -> None:
     server = Server("names")
     names: dict[str, Any] = {
@@ -191,7 +187,6 @@ def test_the_documents_names_of_limits_hold_side_by_side_in_one_app() -> None:
     assert limits.on_events().max_response_bytes == 3000
 
 
-@pytest.mark.anywhere
 def test_an_erlmcp_server_sends_no_more_than_it_accepts() -> None:
     assert Server("erl", dialect="erlmcp").limits.max_response_bytes == 16 << 20
     assert (
@@ -200,7 +195,6 @@ def test_an_erlmcp_server_sends_no_more_than_it_accepts() -> None:
     assert Server("official").limits.max_response_bytes is None
 
 
-@pytest.mark.anywhere
 @run
 async def test_an_array_of_answers_keeps_to_the_limit_as_a_whole() -> None:
     server = build("erlmcp")

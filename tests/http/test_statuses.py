@@ -24,7 +24,6 @@ from tests.support.web import (
     text,
 )
 
-ON = ("granian", "uvicorn", "asyncio")
 SMALL = Limits(max_message_bytes=2000, max_header_bytes=4000)
 
 
@@ -358,7 +357,6 @@ async def test_a_modern_only_server_tells_legacy_clients_what_it_speaks() -> Non
             assert (found.status, found.headers["allow"]) == (405, "POST")
 
 
-@pytest.mark.anywhere
 @run
 async def test_a_lifespan_that_fails_is_500_where_nobody_runs_the_lifespan() -> None:
     from contextlib import asynccontextmanager

@@ -13,13 +13,12 @@ from websockets.exceptions import InvalidStatus
 
 from dovetail import Server
 from dovetail.errors import ProtocolError, Refusal
-from dovetail.transports.http.server.asgi import AsgiFace
+from dovetail.transports.http.server.asgi import AsgiApp
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served
 
-ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 ERLMCP = {"dialect": {"name": "erlmcp"}}
 """What a client declares under ``experimental`` to be spoken to in that dialect."""
@@ -66,7 +65,6 @@ def test_a_principal_that_refuses_never_answers_with_200(error: Exception, statu
     scenario()
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [(RuntimeError("hunter2"), 500, 1011), (ProtocolError("invalid_token"), 401, 1008)],
@@ -83,7 +81,7 @@ def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int, code: 
                     pass
             assert caught.value.response.status_code == status
             assert b"hunter2" not in (caught.value.response.body or b"")
-            assert await plain_handshake(AsgiFace(site.app)) == code
+            assert await plain_handshake(AsgiApp(site.app)) == code
 
     scenario()
 
@@ -117,7 +115,6 @@ async def plain_handshake(app: Any) -> int:
     return sent[0]["code"]
 
 
-@pytest.mark.anywhere
 @run
 async def test_a_server_that_does_not_start_turns_sockets_away_and_says_why_in_its_log_only(
     caplog: pytest.LogCaptureFixture,

@@ -138,7 +138,7 @@ WAYS = [
     by_deleting_the_session,
     by_cancelling_in_a_session,
     by_closing_the_stream,
-    pytest.param(by_closing_the_websocket, marks=pytest.mark.cannot("asyncio", "it has no WebSockets")),
+    by_closing_the_websocket,
     by_closing_tcp,
     by_cancelling_over_tcp,
     by_ending_a_stream_that_listens,
@@ -173,7 +173,7 @@ async def test_they_have_one_total_however_their_clients_have_left(
         await until(lambda: stubborn.ended == 2)
         assert "result" in await over_tcp(port)
         assert (await Web(site).modern("tools/list")).status == 200
-        assert stubborn.server.admission.budget.ending.taken == 0
+        assert stubborn.server.admission.shared.requests.in_use == 0
     await listener.close()
 
 
@@ -216,22 +216,22 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
         connection = await site.connect()
         message = request("tools/call", {"name": "wait", "arguments": {}})
         connection.send(post(message, **legacy_headers(NEWEST, session)))
-        abandoned = server.admission.budget.abandoned
-        await until(lambda: site.app.life.watching.watches)
+        abandoned = server.admission.shared.disconnected_requests
+        await until(lambda: site.app.life.disconnects.watches)
         connection.writer.transport.abort()
-        await until(lambda: abandoned.taken == 1)
+        await until(lambda: abandoned.in_use == 1)
         close.set()
         await closed.wait()
-        assert abandoned.taken == 1  # it runs, and for nobody
+        assert abandoned.in_use == 1  # it runs, and for nobody
         release.set()
-        await until(lambda: abandoned.taken == 0)
+        await until(lambda: abandoned.in_use == 0)
 
 
 @run
 async def test_calls_with_a_key_that_wait_for_a_lost_client_are_among_the_abandoned() -> None:
     stubborn = Stubborn(MemoryStore(), abandoned_calls=1)
     stubborn.release.set()
-    budget = stubborn.server.admission.budget
+    abandoned = stubborn.server.admission.shared.disconnected_requests
     async with served(stubborn.server) as site:
         for number in (1, 2):
             connection = await site.connect()
@@ -239,6 +239,6 @@ async def test_calls_with_a_key_that_wait_for_a_lost_client_are_among_the_abando
             connection.send(post(modern("tools/call", LINGER, meta=key)))
             await until(lambda number=number: stubborn.begun == number)
             connection.writer.transport.abort()
-            await until(lambda: budget.abandoned.taken == 1)
+            await until(lambda: abandoned.in_use == 1)
         await until(lambda: stubborn.ended == 1)  # the second: there was no place for it
-        assert (stubborn.begun, budget.abandoned.taken) == (2, 1)
+        assert (stubborn.begun, abandoned.in_use) == (2, 1)

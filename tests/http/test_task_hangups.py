@@ -15,7 +15,6 @@ from tests.support.rawclient import META
 from tests.support.waiting import until
 from tests.support.web import Web, modern, served
 
-ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 TASKS = {f"{META}clientCapabilities": {"extensions": {f"{META}tasks": {}}}}
 
 

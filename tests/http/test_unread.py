@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-import sys
 from typing import Any
 
 import pytest
@@ -13,22 +11,12 @@ from attacks.victim import http
 from dovetail import Context, Server
 from dovetail.settings import Limits
 from tests.http.test_budgets import post
+from tests.http.test_hangups import narrow
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, Web, legacy_headers, modern, request, served
 
-ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 MESSAGES = 400
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has been taken")
-
-
-async def narrow(site: Site) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client whose kernel takes little, and which reads nothing."""
-    wire = socket.socket()
-    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-    wire.connect(("127.0.0.1", site.port))
-    reader, writer = await asyncio.open_connection(sock=wire)
-    return reader, writer
 
 
 def deaf(writer: asyncio.StreamWriter) -> None:
@@ -48,8 +36,8 @@ async def test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout()
         _, writer = await narrow(site)
         deaf(writer)
         writer.write(post(modern("tools/call", {"name": "big"})))
-        await until(lambda: server.admission.budget.answers.taken > 0)
-        await until(lambda: server.admission.budget.answers.taken == 0)
+        await until(lambda: server.admission.shared.buffered_bytes.in_use > 0)
+        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
         writer.transport.abort()
 
 
@@ -82,10 +70,7 @@ async def ask(way: str, site: Site, reader: asyncio.StreamReader, writer: asynci
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str, hosted: str) -> None:
-    if (way, hosted) == ("websocket", "asyncio"):
-        pytest.skip("it has no WebSockets")
-
+def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str) -> None:
     @run
     async def scenario() -> None:
         server = Server("unread", limits=Limits(max_buffered_bytes=20 << 20))
@@ -95,22 +80,23 @@ def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str, hosted: 
             await ctx.report_progress(1)
             return "x" * (12 << 20)
 
-        answers = server.admission.budget.answers
+        buffered = server.admission.shared.buffered_bytes
+
         async with served(server, stateless=way == "stateless") as site:
             reader, writer = await narrow(site)
             await ask(way, site, reader, writer)
             deaf(writer)
-            await until(lambda: answers.taken > 12 << 20)
+            await until(lambda: buffered.in_use > 12 << 20)
             other, asking = await asyncio.open_connection("127.0.0.1", site.port)
             await ask(way, site, other, asking)
             said = b""
             while b'"code":1004' not in said and b'"code":1069' not in said:
                 said += await other.read(1 << 16)
                 assert len(said) < 1 << 20
-            assert answers.taken < 20 << 20
+            assert buffered.in_use < 20 << 20
             writer.transport.abort()
             asking.transport.abort()
-            await until(lambda: not answers.taken)
+            await until(lambda: not buffered.in_use)
 
     scenario()
 
@@ -140,11 +126,10 @@ async def test_a_stream_that_is_not_taken_stops_its_handler() -> None:
         writer.transport.abort()
 
 
-@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_pings_whose_pongs_are_not_taken_end_a_websocket() -> None:
     server = Server("unread")
-    async with served(server) as site:
+    async with served(server, write_timeout=0.5) as site:
         reader, writer = await narrow(site)
         writer.write(http("GET", "/mcp", HANDSHAKE))
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")

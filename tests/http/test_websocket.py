@@ -17,8 +17,6 @@ from tests.support.schemas import validate
 from tests.support.waiting import until
 from tests.support.web import Site, modern, request, served, text
 
-pytestmark = pytest.mark.cannot("asyncio", "it has no WebSockets")
-
 
 def dial(site: Site, *subprotocols: str, path: str = "/mcp", **options: Any) -> connect:
     return connect(f"ws://127.0.0.1:{site.port}{path}", subprotocols=list(subprotocols) or None, **options)  # type: ignore[arg-type]
@@ -32,12 +30,6 @@ async def closed(socket: Any) -> int:
         return socket.close_code
 
 
-def code(host: str, number: int) -> int:
-    """The code a client hears. RSGI has none."""
-    return 1005 if host == "granian" else number
-
-
-@pytest.mark.cannot("granian", "RSGI accepts a WebSocket without a subprotocol")
 @pytest.mark.parametrize(
     ("offered", "chosen"),
     [
@@ -75,17 +67,17 @@ async def test_a_frame_may_hold_several_messages_or_one_on_several_lines() -> No
 
 
 @run
-async def test_frames_we_cannot_take_close_the_socket(hosted: str) -> None:
+async def test_frames_we_cannot_take_close_the_socket() -> None:
     async with served(build(limits=Limits(max_message_bytes=1000))) as site:
         async with dial(site) as socket:
             await socket.send(b"{}")
-            assert await closed(socket) == code(hosted, 1003)
+            assert await closed(socket) == 1003
         async with dial(site) as socket:
             await socket.send("x" * 1500)
-            assert await closed(socket) == code(hosted, 1009)
+            assert await closed(socket) == 1009
         async with dial(site) as socket:
             socket.transport.write(b"\x81\x82\x00\x00\x00\x00\xff\xff")
-            assert await closed(socket) in ((1007, 1002) if hosted == "uvicorn" else (1005, 1006))
+            assert await closed(socket) == 1007
         await until(lambda: not site.app.life.sockets)
 
 
@@ -127,7 +119,7 @@ async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
 
 
 @run
-async def test_other_paths_too_many_and_the_end(hosted: str) -> None:
+async def test_other_paths_too_many_and_the_end() -> None:
     async with served(build(limits=Limits(max_streams=1))) as site:
         with pytest.raises(InvalidStatus) as caught:
             async with dial(site, path="/other"):
@@ -139,7 +131,7 @@ async def test_other_paths_too_many_and_the_end(hosted: str) -> None:
                     pass
             assert caught.value.response.status_code == 503
             site.end()
-            assert await closed(socket) == code(hosted, 1001)
+            assert await closed(socket) == 1001
     async with served(build(), websocket=False) as site:
         with pytest.raises(InvalidStatus):
             async with dial(site):
@@ -167,7 +159,6 @@ async def test_a_client_that_begins_with_rubbish_is_hung_up_on() -> None:
         await closed(socket)
 
 
-@pytest.mark.cannot("granian-asgi", "ASGI does not tell the method of a handshake")
 @run
 async def test_a_handshake_is_a_get() -> None:
     async with served(build()) as site, await site.connect() as connection:
@@ -184,7 +175,6 @@ async def test_a_handshake_is_a_get() -> None:
         assert (await connection.head()).status in (400, 405)
 
 
-@pytest.mark.cannot("granian-asgi", "its ASGI may cut the body of a refused handshake short")
 @pytest.mark.parametrize(
     ("header", "value"),
     [
@@ -215,7 +205,6 @@ def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
     scenario()
 
 
-@pytest.mark.cannot("granian-asgi", "its ASGI may cut the body of a refused handshake short")
 @pytest.mark.parametrize(
     "lines",
     [
@@ -240,9 +229,7 @@ def test_a_handshake_that_says_twice_who_it_is_is_refused(lines: str) -> None:
     scenario()
 
 
-def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
-    hosted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quiet_legacy_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=1.0)
     )
@@ -262,7 +249,7 @@ def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
                 assert question["method"] == "ping"
                 await socket.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": {}}))
             assert json.loads(await socket.recv())["method"] == "ping"
-            assert await closed(socket) == code(hosted, 1001)
+            assert await closed(socket) == 1001
 
     scenario()
 
@@ -281,7 +268,6 @@ async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
 
 @run
 async def test_a_failure_of_ours_ends_the_socket_and_is_logged(
-    hosted: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -292,5 +278,5 @@ async def test_a_failure_of_ours_ends_the_socket_and_is_logged(
     async with served(build()) as site, dial(site) as socket:
         monkeypatch.setattr("dovetail.core.admit.Admission.admit", fail)
         await socket.send(json.dumps(modern("tools/list")))
-        assert await closed(socket) == code(hosted, 1011)
+        assert await closed(socket) == 1011
         await until(lambda: "a defect of ours" in caplog.text + capfd.readouterr().err)

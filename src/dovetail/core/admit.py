@@ -44,7 +44,6 @@ from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import OWN_EXTENSION, Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
-from .budget import Budget
 from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
 from .introductions import Introduction, Introductions, tool_call
 from .limits import SharedLimits
@@ -111,7 +110,6 @@ class Admission:
     ) -> None:
         self.shared = SharedLimits(limits or Limits())
         """The limits that all connections share."""
-        self.budget = Budget(limits or Limits())  # the HTTP server still uses it
         self.side: Side = side
         self.dialect = strictly(dialect) if strict else dialect
         self.strict = strict

@@ -62,10 +62,6 @@ class Batch(Struct, eq=False):
         self.whole = encode_batch(replies)
         return self.whole
 
-    def in_pieces(self) -> bytes | None:
-        """``whole``, for the HTTP server, until it reads that."""
-        return self.whole
-
 
 def may_come(session: Session | None) -> bool:
     """Whether batches may come in this session: on 2025-03-26, and on all legacy revisions in erlmcp's dialect."""

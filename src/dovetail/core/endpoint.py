@@ -6,7 +6,7 @@ it for the bytes of everything you send. It is the only place that knows ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
@@ -282,13 +282,6 @@ class Endpoint:
         if (reply := batch.joined()) is not None:
             events.append(Reply(reply))
         return events or None
-
-    def receive_array(
-        self, message: bytes, principal: Principal | None, scope: Mapping[str, Any] | None
-    ) -> Generator[None, None, Event | list[Event] | None]:
-        """`receive_batch` for the HTTP server, until it calls that."""
-        yield
-        return self.receive_batch(message, principal, scope)
 
     def _violation(self, kind: str, detail: str, late: Late | None = None) -> Violation:
         self.violations[kind] = self.violations.get(kind, 0) + 1

@@ -58,7 +58,6 @@ from ..settings import Limits
 
 log = logging.getLogger("dovetail")
 
-Answered = Any  # the HTTP server still imports it
 Outcome = tuple[bytes | None, DovetailError | None]
 """What to write, unless it is None; and the error in it, if it is one."""
 Run = Callable[[Call], Coroutine[Any, Any, Outcome]]
@@ -75,18 +74,15 @@ class ShuttingDown(Refusal):
 class Runner:
     """Runs the calls of one connection or app; the module says how."""
 
-    __slots__ = ("_event", "_message", "_running", "_service", "draining", "noted")
+    __slots__ = ("_event", "_message", "_running", "_service", "draining")
 
     def __init__(
         self,
         service: Responder,
         limits: Limits | None = None,
-        answers: Any = None,  # the HTTP server still passes it
         *,
         running: SharedLimit | None = None,
     ) -> None:
-        if answers is not None:
-            running = service.admission.shared.requests  # type: ignore[attr-defined]  # pyright: ignore
         self._service = service
         self._running: SharedLimit = running or SharedLimit(sys.maxsize)
         """Requests whose handler runs, of all runners of one server."""

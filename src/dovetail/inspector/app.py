@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from ..core.budget import Account
+from ..core.limits import SharedLimit
 from ..errors import DovetailError, TransportError
 from .api import ROUTES, Whole
 from .bounds import BODY_SIZE, HEADER_SIZE, HEARTBEAT, STREAMS
@@ -177,7 +177,7 @@ class _Exchange:
 
     async def body(self) -> bytes:
         """Read the whole body, up to `BODY_SIZE` bytes."""
-        return await self._inner.read(BODY_SIZE, Account(BODY_SIZE))
+        return await self._inner.read(BODY_SIZE, SharedLimit(BODY_SIZE))
 
     async def disconnected(self) -> None:
         """Return when the page has closed the connection."""

@@ -11,7 +11,7 @@ from ..settings import HttpOptions, Limits
 
 if TYPE_CHECKING:
     from ..transports.bind_address import BindAddress
-    from ..transports.http.server.http1 import HttpHandler
+    from ..transports.http.server.builtin_server import HttpHandler
 
 
 @asynccontextmanager
@@ -29,9 +29,7 @@ async def served(
 
     bound = address.listen()
     host, port = bound.getsockname()[:2]
-    listener = HttpListener(
-        handler, bound, max_header_bytes=max_header_bytes, header_timeout=HttpOptions().header_timeout
-    )
+    listener = HttpListener(handler, bound, options=HttpOptions(), max_header_bytes=max_header_bytes)
     try:
         await listener.start()
         yield host, port

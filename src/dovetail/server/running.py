@@ -256,7 +256,7 @@ class Lifespan:
 
     async def start(self) -> None:
         """Enter, or wait for whoever is entering. What the manager raises is raised here."""
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
             self._stop = asyncio.Event()
             self._started = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._hold(self._started, self._stop), name="dovetail-lifespan")
@@ -270,6 +270,8 @@ class Lifespan:
         if task is None or stop is None:
             return
         self._task = None
+        if task.get_loop() is not asyncio.get_running_loop():
+            return  # that event loop was closed, and the task with it
         stop.set()
         await task
 

@@ -113,11 +113,6 @@ class Serving:
         module = importlib.import_module("dovetail.transports.http.server.asgi")
         return module.face(self, **self._sized("http", options))
 
-    def rsgi(self, **options: Any) -> Any:
-        """This server as an RSGI application, for granian: ``granian --interface rsgi module:app``."""
-        module = importlib.import_module("dovetail.transports.http.server.rsgi")
-        return module.face(self, **self._sized("http", options))
-
     def _sized(self, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options without erlmcp's names of limits; limits of this transport are set on the server."""
         server = cast("Server", self)

@@ -303,8 +303,6 @@ HTTP_FLUSH: Final = 1.0
 """Seconds clients have to take the last bytes of their streams, and connections to close."""
 HTTP_BACKLOG: Final = 2048
 """Connections that may wait to be accepted."""
-HTTP_CONNECTIONS: Final = 10_000
-"""Connections at once."""
 HTTP_INTERRUPTED: Final = 1.0
 """Seconds calls get to finish after SIGINT: somebody sits there and waits."""
 HTTP_MARGIN: Final = 5.0

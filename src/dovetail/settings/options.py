@@ -180,10 +180,17 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Seconds between comments on an event stream without events."""
     sse_retry_ms: int = 1000
     """Milliseconds that a client waits before it resumes a stream; sent as the ``retry`` field."""
+    max_connections: int = 10_000
+    """Connections of the built-in HTTP server, of one process. Further ones get status 503 and are closed."""
     header_timeout: float = 30.0
     """Seconds a client has to send the header block of a request; applies to the built-in HTTP server."""
+    keep_alive_timeout: float = 75.0
+    """Seconds a connection may be idle between two requests; applies to the built-in HTTP server."""
     body_timeout: float = 30.0
     """Seconds a client has to send its request body."""
+    websocket_ping_interval: float | None = 30.0
+    """Seconds between two pings on a WebSocket of the built-in HTTP server. A client that answers none is disconnected.
+    ``None``: never."""
     write_timeout: float = 30.0
     """Seconds a client may read nothing of what the server sends before the server closes its connection."""
     session_idle_timeout: float = 3600.0

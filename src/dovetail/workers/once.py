@@ -73,7 +73,7 @@ class Once:
         """How many wait here for the call under this name."""
         self._results = results_of(store)
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._abandoned = server.admission.budget.abandoned
+        self._abandoned = server.admission.shared.disconnected_requests
         self._requests = server.admission.shared.requests
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
@@ -216,8 +216,8 @@ class Once:
         """Who asked is gone. On 2026-07-28 over HTTP that may be a lost connection: then the client comes back."""
         work.add_done_callback(_ended)
         lost = call.revision.modern and call.scope.get("transport") == "http"
-        if lost and self._abandoned.take(1):
-            work.add_done_callback(lambda _: self._abandoned.give(1))
+        if lost and self._abandoned.acquire():
+            work.add_done_callback(lambda _: self._abandoned.release())
             loop = asyncio.get_running_loop()
             loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
         else:

@@ -50,9 +50,10 @@ class HttpServer:
         self._listener = HttpListener(
             app,
             bound,
-            tls=address.ssl_context(),
+            options=options,
             max_header_bytes=limits.max_header_bytes,
-            header_timeout=options.header_timeout,
+            tls=address.ssl_context(),
+            websockets=app,
         )
 
     async def run(
@@ -76,7 +77,6 @@ class HttpServer:
             try:
                 await life.start()
                 await self._listener.start()
-                life.reached()
                 try:
                     if ready is not None:
                         ready()

@@ -2,10 +2,10 @@
 
 The order of questions for a POST: may this caller call at all (`guards`), is the body small enough, is it a
 message, which era does it belong to; then `modern` or `legacy` answers. The HTTP+SSE pair of 2024-11-05 and the
-WebSocket live beside the endpoint. What is asked and answered goes through `exchange`; `asgi` and `rsgi` give this
-app the two faces that hosts know.
+WebSocket live beside the endpoint. Requests and responses go through `exchange`, which `asgi` and the built-in server
+implement.
 
-The server is started by whichever comes first, the host's lifespan or a request.
+The server is started by whichever comes first, the lifespan of the ASGI server or a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from ....auth.settings import PAGE_BYTES
-from ....core.budget import busy
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -32,6 +31,7 @@ from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from . import guards
 from .beside import Beside, places
+from .body_reader import BodyReader, Work
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
@@ -41,8 +41,6 @@ from .legacy import SESSION_HEADER, Legacy
 from .life import AppLife, AppParts
 from .modern import Modern
 from .pair import Pair
-from .unfinished import Arriving, begin
-from .waiting import Bodies, Work
 from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
@@ -52,7 +50,7 @@ BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal,
 
 
 class HttpApp:
-    """One server, ready for `asgi.AsgiFace` and `rsgi.RsgiFace`."""
+    """One server over HTTP, ready for `asgi.AsgiApp` and the built-in server."""
 
     def __init__(
         self, service: HttpService, options: HttpOptions, ended: EndedSessions | None = None
@@ -60,19 +58,21 @@ class HttpApp:
         self.service = service
         self.options = options
         self._admission = service.admission
-        self._ending = service.admission.budget.ending
         self._header_bytes = service.limits.max_header_bytes
         self._guard = Guard(options)
         self._usual: set[Any] = set()
         """Heads that were found good: the usual request costs one look-up."""
-        self._bodies = Bodies(
-            service.limits.max_message_bytes, options.body_timeout, service.admission.budget.messages
-        )
+        self.buffered = service.admission.shared.buffered_bytes
+        """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
+        self.max_websocket_message_bytes = service.limits.on_websocket().max_message_bytes
+        self._bodies = BodyReader(service.limits.max_message_bytes, options.body_timeout, self.buffered)
         self._doors = doors(service.layers)
         self.identity = Identity(service, options)
-        runner = Runner(service, service.limits, service.admission.budget.answers)
+        runner = Runner(service, service.limits, running=service.admission.shared.requests)
         self.life = life = AppLife(service, options, self._bodies, runner)
-        parts = AppParts(service, options, runner, life.streams, life.watching, self.identity)
+        parts = AppParts(
+            service, options, runner, life.streams, life.disconnects, self.buffered, self.identity
+        )
         self.legacy = life.legacy = Legacy(parts, ended)
         self.modern = life.modern = Modern(parts)
         self.pair = life.pair = Pair(parts, None if self.legacy.shared is None else self.legacy.shared.mail)
@@ -116,7 +116,7 @@ class HttpApp:
             bodies = self._bodies
             bodies.reading[task] = bodies.now
             try:
-                body = await exchange.read(bodies.limit, bodies.account)
+                body = await exchange.read(bodies.limit, bodies.buffered)
             except BODILESS as error:
                 await self._bodiless(exchange, error, task)
                 return
@@ -132,10 +132,6 @@ class HttpApp:
                 routing = exchange.routing()
             if self.life.draining:  # it was not when the head came
                 await self._refuse(exchange, ShuttingDown(), 503)
-            elif self._ending.taken >= self._ending.limit and (
-                type(frame) is not Frame or UNSET not in (frame.id, frame.method)
-            ):
-                await self._refuse(exchange, busy("requests in flight"), 503)
             elif not (
                 routing.version in self._admission.modern
                 or (
@@ -162,7 +158,7 @@ class HttpApp:
             await self._refuse_stranger(exchange, error)
         finally:
             if exchange.held:
-                self._bodies.account.give(exchange.held)
+                self.buffered.release(exchange.held)
 
     # --- what every request passes --------------------------------------------------------------------------
 
@@ -295,7 +291,7 @@ class HttpApp:
     async def _bodiless(self, exchange: Exchange, error: BaseException, task: Work) -> None:
         """There is no body to be had; tell the client if it is still there."""
         if isinstance(error, CancelledError):
-            late = self._bodies.given_up(task)
+            late = self._bodies.timed_out(task)
             if late is None:
                 raise error
             error = late
@@ -363,7 +359,7 @@ class HttpApp:
         assert task is not None
         self._bodies.reading[task] = self._bodies.now
         try:
-            body = await exchange.read(limit or self._bodies.limit, self._bodies.account)
+            body = await exchange.read(limit or self._bodies.limit, self._bodies.buffered)
         except BODILESS as error:
             await self._bodiless(exchange, error, task)
             return None
@@ -379,6 +375,8 @@ class HttpApp:
         refusal = self._guard.refusal(socket.local, socket.headers)
         if not self.options.websocket or self._routes.get(socket.path) != self._endpoint:
             await socket.refuse(404, "there is no WebSocket here")
+        elif socket.size() > self._header_bytes:
+            await socket.refuse(431, "the header block is too large")
         elif (fault := guards.ambiguous(socket, self.identity.headers)) is not None:
             await socket.refuse(400, fault)
         elif refusal is not None:
@@ -392,7 +390,6 @@ class HttpApp:
 
     async def _open_socket(self, socket: Socket) -> None:
         life = self.life
-        arriving = begin(socket.scope, socket.peer)
         try:
             principal = await self.identity.of(socket)
         except DovetailError as error:
@@ -409,11 +406,9 @@ class HttpApp:
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
-        await self._serve_socket(socket, principal, arriving)
+        await self._serve_socket(socket, principal)
 
-    async def _serve_socket(
-        self, socket: Socket, principal: Principal | None, arriving: Arriving | None
-    ) -> None:
+    async def _serve_socket(self, socket: Socket, principal: Principal | None) -> None:
         life = self.life
         task = current_task()
         assert task is not None
@@ -422,15 +417,14 @@ class HttpApp:
         duplex = accept(service, principal=principal, scope=scope, limits=limits, wary=True, quiet=quiet)
         life.sockets[duplex] = task
         try:
-            # Some hosts tell nobody that the client has left before the handshake was over.
+            # Some ASGI servers do not report a client that disconnects during the handshake.
             async with timeout(self.options.header_timeout):
                 await socket.accept(choose(socket.offered))
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
                 most, patience = self.service.limits.max_write_buffer_bytes, self.options.write_timeout
-                link = ServerSocketLink(socket, most, patience, life.connections, arriving)
-                life.watch_socket(duplex, link)
+                link = ServerSocketLink(socket, most, patience)
                 drain = self.options.shutdown_grace_period
                 with until_expiry(principal, self.service.clock(), lambda: duplex.close(drain=drain)):
                     await serve_websocket(socket, duplex, link)
@@ -438,7 +432,6 @@ class HttpApp:
             duplex.lost(None)
         finally:
             del life.sockets[duplex]
-            life.unread.pop(duplex, None)
 
     async def _refuse_stranger(self, exchange: Exchange, error: DovetailError) -> None:
         status = status_of_stranger(error)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from operator import methodcaller
 from typing import Any
 
 from msgspec import Struct
 
-from ....core.budget import Account
-from ....drivers.pacing import poured, turn
-from ....settings import LARGE_ANSWER, READ_IN_TURN, UNSENT_STREAM, HttpOptions
-from ....wire import headers as routing
+from ....core.limits import UNCOUNTED_BYTES, SharedLimit
+from ....settings import HttpOptions
 from ....wire.frames import too_large
-from ....wire.long_results import Body, Pieces
 from .app import HttpApp
-from .connections import PeerConnections
 from .exchange import (
     CLOSE,
     EVENT_HEADERS,
@@ -25,7 +22,7 @@ from .exchange import (
     TEXT_TYPE,
     Headers,
     HttpService,
-    Living,
+    ScopeHead,
     gone,
     hold,
     length_of,
@@ -40,21 +37,23 @@ INTERNAL_ERROR = 1011
 POLICY_VIOLATION = 1008
 
 
-def face(service: HttpService, **options: Any) -> AsgiFace:
+def face(service: HttpService, **options: Any) -> AsgiApp:
     """``service`` as an ASGI application; ``options`` are members of `HttpOptions`."""
-    return AsgiFace(HttpApp(service, HttpOptions(**options)))
+    return AsgiApp(HttpApp(service, HttpOptions(**options)))
 
 
-class AsgiFace:
-    """What `Server.asgi` returns."""
+class AsgiApp:
+    """What `Server.asgi` returns. It can be started any number of times, on one event loop after the other."""
 
-    def __init__(self, app: HttpApp, life: Living | None = None) -> None:
+    def __init__(self, app: HttpApp) -> None:
         self.app = app
-        self._life: Living = app.life if life is None else life
         self._header_bytes = app.service.limits.max_header_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        kind = scope["type"]
+        kind, life = scope["type"], self.app.life
+        if life.started and (life.stopped or life.loop is not asyncio.get_running_loop()):
+            # It was shut down, or the event loop it was started on is gone, with all connections and sessions.
+            self.app = HttpApp(self.app.service, self.app.options)
         if kind == "lifespan":
             await self._lifespan(receive, send)
             return
@@ -69,7 +68,6 @@ class AsgiFace:
         if kind == "http":
             scope["transport"] = "http"
             exchange = AsgiExchange(scope, path, headers, plain, local, scope["method"], receive, send)
-            exchange.connections = self.app.life.connections
             if b"upgrade" in names:
                 # A parser may have stopped before the body, which would then be the next request.
                 await exchange.answer(400, b"only WebSockets are upgraded to", CLOSE, TEXT_TYPE)
@@ -89,49 +87,14 @@ class AsgiFace:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
         try:
-            await self._life.start()
-        except Exception as error:  # noqa: BLE001  the host wants to hear of it in its own words
+            await self.app.life.start()
+        except Exception as error:  # noqa: BLE001  the ASGI server reports it
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
-        await self._life.stop()
+        await self.app.life.stop()
         await send({"type": "lifespan.shutdown.complete"})
-
-
-class ScopeHead(Struct, eq=False):
-    """The head of a request or a handshake, over its scope."""
-
-    scope: MutableMapping[str, Any]
-    path: str
-    headers: Mapping[str, str]
-    plain: bool
-    local: str
-    method: str
-
-    @property
-    def prefix(self) -> str:
-        return (self.scope.get("root_path") or "").rstrip("/")
-
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        client = self.scope.get("client")
-        return (client[0], int(client[1])) if client else None
-
-    @property
-    def query(self) -> str:
-        return self.scope.get("query_string", b"").decode("latin-1")
-
-    def size(self) -> int:
-        raw: Raw = self.scope["headers"]
-        return len(b"".join(map(b"".join, raw)))
-
-    def doubled(self, names: Sequence[str]) -> str | None:
-        found = [name.decode("latin-1") for name, _ in self.scope["headers"]]
-        return next((name for name in names if found.count(name) > 1), None)
-
-    def routing(self) -> routing.RoutingHeaders:
-        return routing.read(self.scope["headers"])
 
 
 class AsgiHead(ScopeHead, eq=False):
@@ -146,37 +109,34 @@ class AsgiExchange(AsgiHead, eq=False):
 
     extra: Headers = ()
     held: int = 0
-    connections: PeerConnections | None = None
+    lost: bool = False
 
-    async def read(self, limit: int, account: Account) -> bytes:
+    async def read(self, limit: int, buffered: SharedLimit) -> bytes:
         declared = self.headers.get("content-length", "")
         if len(declared) > SHORT_LENGTH:
-            hold(self, account, length_of(declared, limit))
+            hold(self, buffered, length_of(declared, limit))
         if "transfer-encoding" in self.headers:
             declared = ""  # beside it a length means nothing
         message = await self.receive()
         body: bytes = message.get("body", b"")
-        parts = [body]
-        size, due = len(body), READ_IN_TURN
+        parts = bytearray(body) if message.get("more_body") else body
+        size = len(body)
         while message.get("more_body") and str(size) != declared:
             # Some hosts say "more" until they have been asked once more: what was declared is all.
             if size > limit:
                 raise too_large(limit)
             message = await self.receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            hold(self, account, size)
-            if size > due:
-                due = size + READ_IN_TURN
-                await turn()
+            parts += message.get("body", b"")
+            size = len(parts)
+            hold(self, buffered, size)
         if message["type"] == "http.disconnect":
             raise gone()
         if size > limit:
             raise too_large(limit)
-        return body if len(parts) == 1 else b"".join(parts)
+        return bytes(parts)
 
     async def answer(
-        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         lines = [(b"content-length", b"%d" % len(body))]
         if body:
@@ -185,27 +145,30 @@ class AsgiExchange(AsgiHead, eq=False):
             lines += map(encoded, (*headers, *self.extra))
         try:
             await self.send({"type": "http.response.start", "status": status, "headers": lines})
-            if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
-                body = await self._pour(body)
+            if len(body) > UNCOUNTED_BYTES:
+                body = await self._send_pieces(body)
             await self.send({"type": "http.response.body", "body": body})
         except GONE:
             pass
 
-    async def reply(self, body: Body) -> None:
+    async def reply(self, body: bytes) -> None:
         lines = [(b"content-length", b"%d" % len(body)), _JSON, *map(encoded, self.extra)]
         try:
             await self.send({"type": "http.response.start", "status": 200, "headers": lines})
-            if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
-                body = await self._pour(body)
+            if len(body) > UNCOUNTED_BYTES:
+                body = await self._send_pieces(body)
             await self.send({"type": "http.response.body", "body": body})
         except GONE:
             pass
 
-    async def _pour(self, body: Body) -> bytes:
-        """Send a large body, and return what is left: a host keeps and writes in one go what it is given in one go."""
-        async for piece in poured(body):
+    async def _send_pieces(self, body: bytes) -> bytes:
+        """Send a large body in pieces, between which the server waits for the client, and return the last one."""
+        begin = 0
+        while len(body) - begin > UNCOUNTED_BYTES:
+            piece = body[begin : begin + UNCOUNTED_BYTES]
             await self.send({"type": "http.response.body", "body": piece, "more_body": True})
-        return b""
+            begin += UNCOUNTED_BYTES
+        return body[begin:]
 
     def stream(self, headers: Headers = ()) -> AsgiSink:
         return AsgiSink(self, [*_EVENTS, *map(encoded, (*headers, *self.extra))])
@@ -213,6 +176,7 @@ class AsgiExchange(AsgiHead, eq=False):
     async def disconnected(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+        self.lost = True
 
 
 class AsgiSink(Struct, eq=False):
@@ -231,11 +195,9 @@ class AsgiSink(Struct, eq=False):
             await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
         except GONE:
             raise gone() from None
-        if len(data) > UNSENT_STREAM and exchange.connections is not None:
-            await exchange.connections.taken(exchange.peer)  # hosts wait before they send, not behind it
 
     def take(self, data: bytes) -> bool:
-        return False  # ``send`` may be anybody's, and wants a task of its own
+        return False  # ``send`` may wait
 
     async def close(self) -> None:
         exchange = self.exchange

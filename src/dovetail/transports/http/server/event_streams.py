@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from ....core.budget import share_of
 from ....core.principal import Principal
 from ....errors import Refusal, TransportError
 from ....wire.sse import COMMENT, encode_event
@@ -23,7 +22,7 @@ from .exchange import Exchange, Headers, Sink
 def crowded(limit: int, principal: Principal | None, owners: Collection[Principal | None]) -> Refusal | None:
     """Why ``principal`` gets no further stream beside those of ``owners``; one of many gets half at most."""
     if len(owners) < limit and (
-        principal is None or sum(owner == principal for owner in owners) < share_of(limit)
+        principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
     ):
         return None
     return Refusal(1060, message="too many streams are open", retry_after=5)

@@ -1,21 +1,22 @@
-"""One HTTP request and its answer, whatever host it came through.
+"""One HTTP request and its response, on any server.
 
-The parts of this room speak to the protocols below and to nothing else. `asgi` and `rsgi` implement them for the two
-interfaces hosts have; for a third one, write a third module like them.
+The package speaks to the protocols below. `asgi` implements them for ASGI servers, `builtin_exchange` and
+`builtin_websocket` for the built-in server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
 from ....core.admit import Admission
-from ....core.budget import Account, busy
 from ....core.channel import Service
+from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
 from ....core.routes import Route
 from ....drivers.layering import Door, Layer, Wrapper
@@ -29,12 +30,11 @@ from ....errors import (
     http_status,
 )
 from ....layers.health import Health
-from ....settings import SMALL_MESSAGE
 from ....stores.base import Store
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId, too_large
 from ....wire.headers import RoutingHeaders
-from ....wire.long_results import Body
+from ....wire.headers import read as read_routing
 from ....wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -100,14 +100,6 @@ class HttpService(Service, Protocol):
         ...
 
 
-class Living(Protocol):
-    """What a face starts with the host, and stops with it."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-
 class Head(Protocol):
     """What came before the body."""
 
@@ -152,6 +144,41 @@ class Head(Protocol):
         ...
 
 
+class ScopeHead(Struct, eq=False):
+    """The head of a request or a handshake, over its scope."""
+
+    scope: MutableMapping[str, Any]
+    path: str
+    headers: Mapping[str, str]
+    plain: bool
+    local: str
+    method: str
+
+    @property
+    def prefix(self) -> str:
+        return (self.scope.get("root_path") or "").rstrip("/")
+
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        client = self.scope.get("client")
+        return (client[0], int(client[1])) if client else None
+
+    @property
+    def query(self) -> str:
+        return self.scope.get("query_string", b"").decode("latin-1")
+
+    def size(self) -> int:
+        raw: list[tuple[bytes, bytes]] = self.scope["headers"]
+        return len(b"".join(map(b"".join, raw)))
+
+    def doubled(self, names: Sequence[str]) -> str | None:
+        found = [name.decode("latin-1") for name, _ in self.scope["headers"]]
+        return next((name for name in names if found.count(name) > 1), None)
+
+    def routing(self) -> RoutingHeaders:
+        return read_routing(self.scope["headers"])
+
+
 class Sink(Protocol):
     """The body of a response that is written piece by piece."""
 
@@ -178,9 +205,14 @@ class Exchange(Head, Protocol):
     extra: Headers
     """Lines that every answer gets, whoever gives it."""
     held: int
-    """Bytes of a large body, taken from the account that all share. Whoever reads it gives them back in the end."""
+    """Bytes of a request body above 64 KiB that are counted in `Limits.max_buffered_bytes`."""
 
-    def read(self, limit: int, account: Account) -> Awaitable[bytes]:
+    @property
+    def lost(self) -> bool:
+        """The client is known to have disconnected, without waiting for it."""
+        ...
+
+    def read(self, limit: int, buffered: SharedLimit) -> Awaitable[bytes]:
         """The whole body. Call and await it in one expression: it may raise before there is anything to wait for.
 
         Raises:
@@ -191,12 +223,12 @@ class Exchange(Head, Protocol):
         ...
 
     async def answer(
-        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         """Send one whole response; a body is JSON unless ``kind`` says otherwise."""
         ...
 
-    def reply(self, body: Body) -> Awaitable[None] | None:
+    def reply(self, body: bytes) -> Awaitable[None] | None:
         """Send ``body`` as `answer` would with status 200; what there is to wait for, if anything."""
         ...
 
@@ -286,16 +318,28 @@ async def kept_out(exchange: Exchange, admission: Admission, door: Door) -> bool
     return error is not None
 
 
-def hold(exchange: Exchange, account: Account, size: int) -> None:
+def hold(exchange: Exchange, buffered: SharedLimit, size: int) -> None:
     """Make room for a body of ``size`` bytes, before it is read.
 
     Raises:
         Refusal: there is none left.
     """
-    if size > SMALL_MESSAGE and size > exchange.held:
-        if not account.take(size - exchange.held):
-            raise busy("large messages")
+    if size > UNCOUNTED_BYTES and size > exchange.held:
+        if not buffered.acquire(size - exchange.held):
+            raise busy("request bodies")
         exchange.held = size
+
+
+@contextmanager
+def unsent(exchange: Exchange, buffered: SharedLimit, size: int) -> Generator[Refusal | None]:
+    """Count a response of ``size`` bytes in `Limits.max_buffered_bytes` while this block sends it.
+
+    Yields the refusal to send instead if the limit is reached. The body of the request no longer counts.
+    """
+    buffered.release(exchange.held)
+    exchange.held = 0
+    with buffered.sending(size) as refusal:
+        yield refusal
 
 
 def length_of(declared: str, limit: int) -> int:

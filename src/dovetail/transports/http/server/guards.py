@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from .... import extras
 from ....settings import PREFLIGHT_NAMES, HttpOptions
 from ...loopback import is_loopback
 from .exchange import CLOSE, TEXT_TYPE, Head, Headers
@@ -33,9 +34,11 @@ QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  
 AS_IT_IS: Final = (("accept-encoding", "identity"),)
 """What a client is told with 415. (RFC 9110, 15.5.16: if it is due to the encoding, this ought to be said.)"""
 
-_TO_HAVE_SOME: Final = b"no WebSockets are served here: serve `server.asgi()` with uvicorn\n"
-NO_WEBSOCKETS: Final = (501, _TO_HAVE_SOME, CLOSE, TEXT_TYPE)
-"""The answer of a host that has none. (RFC 9110, 15.6.2: it does not support what would be needed.)"""
+_INSTALL: Final = (
+    f"WebSockets need the websockets package on the server: {extras.install('websockets')}\n".encode()
+)
+NO_WEBSOCKETS: Final = (501, _INSTALL, CLOSE, TEXT_TYPE)
+"""The answer to a WebSocket handshake that a server without WebSockets passes on as a plain request."""
 
 # What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.
 _PORT: Final = r"[0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"

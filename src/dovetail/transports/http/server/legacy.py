@@ -21,7 +21,6 @@ from ....core.principal import Principal
 from ....core.subscriptions import REFRESHED
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
-from ....drivers.pacing import stepwise
 from ....drivers.run import Outcome
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
@@ -29,15 +28,14 @@ from ....settings import NAME_ECHO
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import doubled
-from ....wire.long_results import Body, whole
 from ....wire.revisions import ASSUMED, BY_NAME
+from .body_reader import Work
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .exchange import Exchange, Head, Posted, refuse, retry_after
+from .exchange import Exchange, Head, Posted, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions, unknown_session
-from .waiting import Work
 
 if TYPE_CHECKING:
     from ....workers.shared import SharedSessions
@@ -195,7 +193,7 @@ class Legacy:
         )
         status, data = await self._watched(posted.exchange, calls, answering) or (202, None)
         exchange = posted.exchange
-        async with self.calls.watching.connections.room(exchange.peer, len(data or b"")) as full:
+        with unsent(exchange, self.calls.buffered, len(data or b"")) as full:
             if full is not None:
                 refused = self.service.admission.refuse(full, _id_of(posted.frame), session)
                 status, data = refused.status, refused.body
@@ -323,10 +321,7 @@ class Legacy:
     async def _batch(self, live: LiveSession, posted: Posted) -> None:
         """2025-03-26: the calls of one array run together, their replies leave together."""
         exchange, body, principal = posted.exchange, posted.body, posted.principal
-        if is_batch(body):
-            events = await stepwise(live.endpoint.receive_array(body, principal, exchange.scope))
-        else:
-            events = live.endpoint.receive(body, principal=principal, scope=exchange.scope)
+        events = live.endpoint.receive(body, principal=principal, scope=exchange.scope)
         if events is None:
             await exchange.answer(202)
             return
@@ -336,7 +331,7 @@ class Legacy:
         if self.shared is not None:
             await self.shared.pass_on_array(live, events, posted.body)
         calls = [event for event in events if isinstance(event, Call)]
-        answer: Body | None = next((event.data for event in events if isinstance(event, Reply)), None)
+        answer: bytes | None = next((event.data for event in events if isinstance(event, Reply)), None)
         self._take(live, events)
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
@@ -347,12 +342,12 @@ class Legacy:
                 )
 
             await self._watched(exchange, calls, self._runner.together(calls, run))
-            answer = calls[0].batch.in_pieces()
+            answer = calls[0].batch.whole
         self.sessions.settle(live)
         if channel.stream is not None:
-            await channel.conclude(None if answer is None else whole(answer))
+            await channel.conclude(answer)
             return
-        async with self.calls.watching.connections.room(exchange.peer, len(answer or b"")) as full:
+        with unsent(exchange, self.calls.buffered, len(answer or b"")) as full:
             if full is None:
                 await exchange.answer(202 if answer is None else 200, answer or b"")
             else:
@@ -360,9 +355,9 @@ class Legacy:
 
     async def _watched(self, exchange: Exchange, calls: list[Call], work: Awaitable[Done]) -> Done | None:
         """What ``work`` on the calls of a POST has come to, unless too many others run for nobody as well."""
-        watching, task = self.calls.watching, asyncio.current_task()
+        disconnects, task = self.calls.disconnects, asyncio.current_task()
         assert task is not None
-        watching.begin(exchange, task, calls)
+        disconnects.begin(exchange, task, calls)
         try:
             return await work
         except asyncio.CancelledError:
@@ -370,7 +365,7 @@ class Legacy:
                 raise
             task.uncancel()
         finally:
-            watching.end(exchange)
+            disconnects.end(exchange)
 
     # --- GET and DELETE -------------------------------------------------------------------------------------
 

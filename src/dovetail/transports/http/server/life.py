@@ -8,33 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ....core.limits import SharedLimit
 from ....drivers.duplex import Duplex
 from ....drivers.heartbeat import Heartbeat
 from ....drivers.run import Runner
-from ....settings import (
-    HANGUP_SWEEP,
-    HTTP_FLUSH,
-    HTTP_TICK,
-    UNFINISHED_LOOK,
-    UNREAD_PONGS,
-    UNSENT_YOUNG,
-    HttpOptions,
-)
-from .connections import PeerConnections, cut, limit_writes
+from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
+from .body_reader import BodyReader, Work
+from .disconnects import Disconnects
 from .event_streams import EventStream
 from .exchange import HttpService
 from .identity import Identity
-from .kernel import Seen, key_of
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
-from .unfinished import Unfinished
-from .waiting import Bodies, Watching, Work
-from .websockets import ServerSocketLink
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
@@ -51,19 +40,23 @@ class AppParts(NamedTuple):
     runner: Runner
     streams: set[EventStream]
     """Every open event stream; `AppLife` keeps them alive and ends them."""
-    watching: Watching
+    disconnects: Disconnects
+    buffered: SharedLimit
+    """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
     identity: Identity
 
 
 class AppLife:
     """Starts, keeps alive and ends what the parts of one app have open."""
 
-    def __init__(self, service: HttpService, options: HttpOptions, bodies: Bodies, runner: Runner) -> None:
+    def __init__(
+        self, service: HttpService, options: HttpOptions, bodies: BodyReader, runner: Runner
+    ) -> None:
         self._service = service
         self._options = options
         self._bodies = bodies
         self._runner = runner
-        self.started = False
+        self.started = self.stopped = False
         self.draining = False
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where we run. Asking which loop runs is a system call on Python 3.11."""
@@ -71,19 +64,7 @@ class AppLife:
         """Every open event stream, whatever it belongs to."""
         self.sockets: dict[Duplex, Work] = {}
         """Every open WebSocket, and who serves it."""
-        self.unread: dict[Duplex, ServerSocketLink] = {}
-        """Their links, which know whether anything of ours waits to be read."""
-        budget = service.admission.budget
-        self._large = budget.answers, budget.messages, budget.unfinished
-        self._kept = False
-        """There was something large between the last two ticks."""
-        self.connections = PeerConnections(budget.answers, options.write_timeout)
-        runner.noted = self.connections.learn
-        self.watching = Watching(service, budget, self.connections)
-        self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
-        self._growing = Heartbeat(UNFINISHED_LOOK, self._look_for_growth)
-        self._swept = 0.0
-        self._sweeping: asyncio.Task[None] | None = None
+        self.disconnects = Disconnects(service, service.admission.shared.disconnected_requests)
         self.legacy: Legacy
         self.modern: Modern
         self.pair: Pair
@@ -95,7 +76,7 @@ class AppLife:
     @property
     def running(self) -> set[Work]:
         """Every task that works on a call."""
-        return {*self.legacy.running, *(task for task, _ in self.watching.posts.values())}
+        return {*self.legacy.running, *(task for task, _ in self.disconnects.requests.values())}
 
     def measure(self, metrics: Metrics) -> None:
         """Let ``metrics`` know what is open, and let other processes know what it knows."""
@@ -120,16 +101,12 @@ class AppLife:
         """End everything in order, the service at last."""
         await self.drain(self._options.shutdown_grace_period)
         await self._service.stop()
-
-    def reached(self) -> None:
-        """A host of ours takes connections: each client it names is at the other end of one."""
-        self.watching.direct = True
-        limit_writes(self._options.write_timeout)
+        self.stopped = True
 
     def _on_tick(self) -> bool:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._bodies.sweep(now)
+        self._bodies.check(now)
         if self._metrics is not None:
             self._metrics.refresh()
         if now - self._kept_alive >= self._options.sse_ping_interval:
@@ -138,61 +115,7 @@ class AppLife:
                 stream.keep_alive()
             self.legacy.sessions.reap()
             self.legacy.streams.validate()
-        if self._sweeping is None and (
-            self.unread or self.connections.owed or (self.watching.all and now - self._swept >= HANGUP_SWEEP)
-        ):
-            self._swept = now
-            self._sweeping = loop.create_task(self._sweep())
         return True
-
-    def watch_socket(self, duplex: Duplex, link: ServerSocketLink) -> None:
-        """A WebSocket is open: what it does not read, and what it does not finish, is bounded from here on."""
-        self.unread[duplex] = link
-        self._growing.start()
-
-    def _look_for_growth(self) -> bool:
-        if not self.unread or self.draining:
-            return False
-        if self._sweeping is None and self.unfinished.grown():
-            self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
-        return True
-
-    async def _sweep(self) -> None:
-        """Compare what we think of our clients with what the kernel knows."""
-        try:
-            sockets = {
-                key_of(link.peer): (duplex, link)
-                for duplex, link in self.unread.items()
-                if link.peer is not None
-            }
-            seen = await self.connections.look(sockets)
-            for watch in list(self.watching.all):
-                watch.compare(seen)
-            await self._sweep_sockets(sockets, seen)
-        finally:
-            self._sweeping = None
-
-    async def _sweep_sockets(
-        self, sockets: Mapping[bytes, tuple[Duplex, ServerSocketLink]], seen: Mapping[bytes, Seen]
-    ) -> None:
-        """Hang up on WebSockets that take nothing of what is sent to them, or send what does not end."""
-        arriving = {key: one for key, (_, link) in sockets.items() if (one := link.arriving) is not None}
-        late = self.unfinished.excess(arriving, seen, asyncio.get_running_loop().time())
-        for key in late:
-            sockets[key][0].crowded()
-        unread = (
-            key
-            for key, (_, link) in sockets.items()
-            if key in seen and seen[key].unsent > UNREAD_PONGS and link.silent
-        )
-        found = [link for key in late.union(unread) if (link := sockets[key][1]).peer is not None]
-        if found or any(key not in seen for key in sockets):
-            told = threading.Event()
-            peers = [link.peer for link in found if link.peer is not None]
-            cutting = asyncio.ensure_future(asyncio.to_thread(cut, *peers, told=told))
-            await _within(UNSENT_YOUNG, *(link.drain() for link in found))
-            told.set()
-            await cutting
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
@@ -204,12 +127,8 @@ class AppLife:
 
     async def _drain(self, seconds: float) -> None:
         self.draining = True
-        for timer in (self._heartbeat, self._growing):
-            if timer is not None:
-                timer.stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.wait({self._sweeping})
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         # Document 004, GracefulShutdown: unsubscribe, drain, close, persist.
         self._service.end_listening()
         self.legacy.sessions.silence()

@@ -13,16 +13,15 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
+from ....core.limits import UNCOUNTED_BYTES
 from ....core.principal import Principal
-from ....drivers.run import Answered, status_of
+from ....drivers.run import Outcome, status_of
 from ....errors import ProtocolError, Refusal
-from ....settings import LARGE_ANSWER
-from ....wire.long_results import Body, whole
+from .body_reader import Work
+from .disconnects import DisconnectWatch
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, Headers, refuse, retry_after
+from .exchange import Exchange, Headers, refuse, retry_after, unsent
 from .identity import until_expiry
-from .kernel import hung_up
-from .waiting import HangupWatch, Work
 
 if TYPE_CHECKING:
     from .life import AppParts
@@ -35,7 +34,7 @@ class Modern:
         self.service = service = parts.service
         self.streams = parts.streams
         self.listening: set[Work] = set()
-        self.watching = parts.watching
+        self.disconnects = parts.disconnects
         self.json_only = parts.options.json_only
         self._runner = parts.runner
         self._identity = parts.identity
@@ -43,47 +42,42 @@ class Modern:
         self._most = service.limits.max_streams
         self.largest_event = service.limits.on_events().max_response_bytes
         self._patience = parts.options.write_timeout
+        self._buffered = parts.buffered
 
     async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:
         """Answer one admitted call; ``task`` is the one that runs this."""
         if call.method == LISTEN:
             await self._listen(call, exchange, task)
             return
-        watching = self.watching
-        if watching.connections.account.taken:
-            full = await watching.connections.hopeless(exchange.peer, call)
-            if full is not None:
-                await refuse(exchange, self.service.admission, full, id=call.id, status=503)
-                return
+        disconnects = self.disconnects
         channel = ModernChannel(call, exchange, self)
-        watching.begin(exchange, task, (call,))
+        disconnects.begin(exchange, task, (call,))
         try:
             data, error = await self._runner.run(call, channel)
         finally:
-            watching.end(exchange)
-        if data is not None and len(data) > LARGE_ANSWER and error is None:
+            disconnects.end(exchange)
+        if data is not None and len(data) > UNCOUNTED_BYTES and error is None:
             await self._complete(channel, data)
         elif channel.stream is not None:
-            await channel.stream.end(None if data is None else whole(data))
+            await channel.stream.end(data)
         elif error is None and data is not None:
             if (waiting := exchange.reply(data)) is not None:
                 await waiting
         else:
             await self._reply(exchange, call, (data, error))
 
-    async def _complete(self, channel: ModernChannel, data: Body) -> None:
-        """Answer with a large result, if there is room for it."""
+    async def _complete(self, channel: ModernChannel, data: bytes) -> None:
+        """Answer with a large result, unless too many bytes are buffered already."""
         call, exchange = channel.call, channel.exchange
-        async with self.watching.connections.room(exchange.peer, len(data), call) as full:
+        with unsent(exchange, self._buffered, len(data)) as full:
             if channel.stream is not None:
-                last = whole(data) if full is None else call.codec.encode_error(call.id, full)
-                await channel.stream.end(last)
+                await channel.stream.end(data if full is None else call.codec.encode_error(call.id, full))
             elif full is not None:
                 await refuse(exchange, self.service.admission, full, id=call.id, status=503)
             elif (waiting := exchange.reply(data)) is not None:
                 await waiting
 
-    async def _reply(self, exchange: Exchange, call: Call, outcome: Answered) -> None:
+    async def _reply(self, exchange: Exchange, call: Call, outcome: Outcome) -> None:
         """Answer with JSON, unless the client has gone."""
         data, error = outcome
         if data is None:
@@ -110,8 +104,8 @@ class Modern:
         stream.principal = call.principal
 
         # That is how a client ends its listening.
-        gone = partial(self.watching.stop, exchange, task, (call,))
-        watch = HangupWatch(self.watching, exchange, gone)
+        gone = partial(self.disconnects.cancel, exchange, task, (call,))
+        watch = DisconnectWatch(exchange, gone)
         stream.on_abandon = watch.found
         self.streams.add(stream)
         self.listening.add(task)
@@ -120,14 +114,14 @@ class Modern:
                 data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
         finally:
             watch.stop()
-            self.watching.leave(exchange)
+            self.disconnects.leave(exchange)
             stream.on_abandon = None
             self.streams.discard(stream)
             self.listening.discard(task)
         if call.cancelled:
             stream.abandon()
         if stream.started or call.cancelled:
-            await stream.end(None if data is None else whole(data))
+            await stream.end(data)
         else:
             await self._reply(exchange, call, (data, error))
 
@@ -153,7 +147,7 @@ class ModernChannel(PlainChannel, Struct, eq=False):
         data = self.call.codec.encode_notification(method, params, self.modern.largest_event)
         if self.stream is None:
             self.stream = self.modern.stream(self.exchange)
-            self.stream.on_abandon = partial(self.modern.watching.gone, self.exchange)
+            self.stream.on_abandon = partial(self.modern.disconnects.lost, self.exchange)
         self.stream.notify(data)
 
     @property
@@ -162,10 +156,7 @@ class ModernChannel(PlainChannel, Struct, eq=False):
 
     @property
     def deserted(self) -> bool:
-        peer, local = self.exchange.peer, self.exchange.scope.get("server")
-        if peer is None or not local or local[1] is None:
-            return False
-        return hung_up(peer, (local[0], int(local[1])), known=self.modern.watching.direct)
+        return self.exchange.lost
 
     async def request(self, method: str, params: Struct) -> Any:
         raise NoBackChannel

@@ -19,10 +19,10 @@ from ....errors import ProtocolError, TransportError
 from ....stores.base import StoreError
 from ....wire.sse import encode_event
 from ....workers.mail import Done, Mail, Posted
+from .disconnects import DisconnectWatch
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, refuse
 from .identity import until_expiry
-from .waiting import HangupWatch
 
 if TYPE_CHECKING:
     from .life import AppParts
@@ -70,7 +70,6 @@ class Pair:
             mail.handlers[Posted] = self._arrived
         self._options = parts.options
         self._streams = parts.streams
-        self._watching = parts.watching
         self._live: dict[str, tuple[Duplex, Principal | None]] = {}
 
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
@@ -97,7 +96,7 @@ class Pair:
         receiver.connected(EventLink(stream))
         self._live[id] = (duplex, principal)
         self._streams.add(stream)
-        watch = HangupWatch(self._watching, exchange, stream.abandon)
+        watch = DisconnectWatch(exchange, stream.abandon)
         try:
             drain = self._options.shutdown_grace_period
             with until_expiry(principal, self._service.clock(), lambda: duplex.close(drain=drain)):

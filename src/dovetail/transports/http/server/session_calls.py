@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
+from ....core.limits import UNCOUNTED_BYTES
 from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
-from ....settings import LARGE_ANSWER, Timeouts
+from ....settings import Timeouts
+from .body_reader import Work
 from .event_log import LoggedStream
 from .event_streams import EventStream
-from .exchange import Exchange, Headers, refuse, retry_after
+from .exchange import Exchange, Headers, refuse, retry_after, unsent
 from .sessions import LiveSession, Sessions
-from .waiting import Work
 
 if TYPE_CHECKING:
     from .life import AppParts
@@ -32,7 +33,8 @@ class SessionCalls:
         self.service = parts.service
         self.options = parts.options
         self.streams = parts.streams
-        self.watching = parts.watching
+        self.disconnects = parts.disconnects
+        self.buffered = parts.buffered
         self.sessions = sessions
         self.answer_limits = Timeouts(
             connect=None, idle=None, total=self.service.limits.client_response_timeout
@@ -49,11 +51,11 @@ class SessionCalls:
         live = channel.live
         live.running[call.id] = task
         self._running.add(task)
-        watching, exchange = self.watching, channel.exchange
+        disconnects, exchange = self.disconnects, channel.exchange
         if channel.together is None:
-            watching.begin(exchange, task, (call,))
+            disconnects.begin(exchange, task, (call,))
         try:
-            if live.stopping.tasks and (error := live.stopping.refusal()) is not None:
+            if live.cancelled_calls.tasks and (error := live.cancelled_calls.refusal()) is not None:
                 data = live.endpoint.send_error(call, error)
             else:
                 data, error = await self._runner.run(call, channel, live.endpoint)
@@ -61,17 +63,17 @@ class SessionCalls:
             if live.running.get(call.id) is task:
                 del live.running[call.id]
             else:  # it was cancelled, and another one may have taken its id
-                live.stopping.ended(task)
+                live.cancelled_calls.finished(task)
             self._running.discard(task)
             if channel.together is None:
-                watching.end(exchange)
+                disconnects.end(exchange)
                 if live.at_work or live.session.phase == "draining":
                     self.sessions.settle(live)
         if channel.together is not None:
             return data, error
-        if channel.stream is not None and (data is None or len(data) <= LARGE_ANSWER):
+        if channel.stream is not None and (data is None or len(data) <= UNCOUNTED_BYTES):
             await channel.conclude(data)
-        elif error is None and data is not None and len(data) <= LARGE_ANSWER and not channel.headers:
+        elif error is None and data is not None and len(data) <= UNCOUNTED_BYTES and not channel.headers:
             if (waiting := exchange.reply(data)) is not None:
                 await waiting
         else:
@@ -87,7 +89,7 @@ class SessionCalls:
         elif error is not None and channel.stream is None:
             await self._answer(channel, call, data, error)
         else:
-            async with self.watching.connections.room(exchange.peer, len(data), call) as full:
+            with unsent(exchange, self.buffered, len(data)) as full:
                 if channel.stream is not None:
                     await channel.conclude(data if full is None else call.codec.encode_error(call.id, full))
                 elif full is None:
@@ -166,8 +168,8 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         ):
             return
         stream = self.open()
-        self.calls.watching.posts.pop(self.exchange, None)
-        self.calls.watching.overlook(self.exchange)  # from here on it is us who hang up
+        self.calls.disconnects.requests.pop(self.exchange, None)
+        self.calls.disconnects.ignore(self.exchange)  # the server closes this response
         for sink in list(stream.sinks):
             stream.detach(sink)
             self.calls.streams.discard(sink)

@@ -8,13 +8,13 @@ from ....core.principal import Principal
 from ....drivers.heartbeat import PING_TIMEOUTS, answers_ping
 from ....errors import ProtocolError
 from ....settings import SESSION_STREAMS, HttpOptions
+from .disconnects import DisconnectWatch
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
-from .waiting import HangupWatch
 
 
 class SessionStreams:
@@ -113,7 +113,7 @@ class SessionStreams:
             stream.sinks[0].close_soon()
         live.open_streams += 1
         self._calls.streams.add(sink)
-        watch = HangupWatch(self._calls.watching, exchange, sink.abandon)
+        watch = DisconnectWatch(exchange, sink.abandon)
         try:
             if missed:
                 sink.write(b"".join(missed))

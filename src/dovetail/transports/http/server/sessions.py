@@ -20,8 +20,8 @@ from ....core.channel import Session
 from ....core.endpoint import Endpoint
 from ....core.phases import names_of
 from ....core.principal import Principal, key_of
+from ....drivers.cancellation import CancelledCalls
 from ....drivers.requests import Requests
-from ....drivers.stopping import Stopping
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
 from ....settings import INITIALIZE_SECONDS, HttpOptions
@@ -53,9 +53,22 @@ class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "at_work", "endpoint", "expires", "id", "kept", "listened", "log", "open_streams", "opened", "place",
-        "requests", "running", "session", "stopping", "used",
-    )  # fmt: skip
+        "at_work",
+        "cancelled_calls",
+        "endpoint",
+        "expires",
+        "id",
+        "kept",
+        "listened",
+        "log",
+        "open_streams",
+        "opened",
+        "place",
+        "requests",
+        "running",
+        "session",
+        "used",
+    )
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float, token: _Token) -> None:
         self.id = id
@@ -70,9 +83,7 @@ class LiveSession:
         self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
-        self.stopping = Stopping(
-            endpoint.admission.budget.ending, endpoint.limits.max_requests_per_connection
-        )
+        self.cancelled_calls = CancelledCalls(endpoint.limits.max_requests_per_connection)
         """Those that were, and have not come to their end."""
         self.requests: Requests | None = None
         self.log: EventLog | None = None
@@ -93,7 +104,7 @@ class LiveSession:
     def cancel(self, id: RequestId) -> None:
         task = self.running.pop(id, None)
         if task is not None:
-            self.stopping.stop(task)
+            self.cancelled_calls.cancel(task)
 
     def ask(self) -> Requests:
         """Our own requests to this client, kept from the first one on."""

@@ -15,10 +15,8 @@ from typing import Final
 from ....core.channel import Link
 from ....drivers.duplex import Duplex
 from ....errors import TransportError
-from ....settings import HTTP_FLUSH, UNSENT_STREAM
-from .connections import PeerConnections, cut
+from ....settings import HTTP_FLUSH
 from .exchange import Socket
-from .unfinished import Arriving
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 KEY_BYTES: Final = 16
@@ -26,24 +24,17 @@ NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
 INVALID_TEXT: Final = 1007
+POLICY_VIOLATION: Final = 1008
 TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
+TRY_AGAIN_LATER: Final = 1013
 
 
 class ServerSocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
-    def __init__(
-        self,
-        socket: Socket,
-        limit: int,
-        patience: float,
-        connections: PeerConnections,
-        arriving: Arriving | None = None,
-    ) -> None:
+    def __init__(self, socket: Socket, limit: int, patience: float) -> None:
         self._socket = socket
-        self._connections = connections
-        self.arriving = arriving
         self._patience = patience
         self._limit = limit
         self._waiting: deque[bytes] = deque()
@@ -55,12 +46,6 @@ class ServerSocketLink(Link):
         """What to close the socket with; None when there is nobody to be told."""
         self.done = asyncio.Event()
         """Everything has been said: the socket is to be closed."""
-        self.peer = socket.peer
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing of ours waits to be sent."""
-        return self._task is None
 
     def send(self, message: bytes) -> None:
         if self._closed:
@@ -81,17 +66,11 @@ class ServerSocketLink(Link):
                 self._flying = len(message)
                 async with asyncio.timeout(self._patience):
                     await self._socket.send_text(message.decode())
-                if len(message) > UNSENT_STREAM:
-                    await self._connections.taken(self.peer)  # not every host waits for that
                 self._size -= self._flying
                 self._flying = 0
                 self.blocked = self._size > self._limit
-        except TimeoutError:
-            self.abort()  # it takes nothing
-            if self.peer is not None:
-                await asyncio.to_thread(cut, self.peer)
-        except TransportError:
-            self.abort()
+        except (TimeoutError, TransportError):
+            self.abort()  # the client does not read, or has gone
         finally:
             self._task = None
             if self._closed:
@@ -177,8 +156,6 @@ async def say_goodbye(socket: Socket, code: int) -> None:
 async def _read(socket: Socket, duplex: Duplex, link: ServerSocketLink, limit: int) -> None:
     """Hand frames to the driver until the socket is closed, or one comes that we cannot take."""
     while (message := await socket.receive_message()) is not None:
-        if link.arriving is not None:
-            link.arriving.heard += len(message)
         code = _take(message, duplex, limit)
         if code is not None:
             link.close(code)
