@@ -163,7 +163,7 @@ async def test_a_task_in_front_runs_behind(front: str, back: str) -> None:
 async def test_a_question_behind_that_nobody_answers_ends_with_its_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.held.HELD_SECONDS", 0.01)
+    monkeypatch.setattr("dovetail.gateway.suspended_calls.HELD_SECONDS", 0.01)
 
     async def never(request: Any) -> None:
         await asyncio.Event().wait()

@@ -27,8 +27,8 @@ from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
 from .bounds import RETIRED_SECONDS
-from .held import HeldCalls
 from .passing import no_access
+from .suspended_calls import HeldCalls
 from .upstream import Upstream
 
 Sharing = Literal["principal", "session"]

@@ -54,7 +54,7 @@ from .bounds import LONGEST_NAME
 
 if TYPE_CHECKING:
     from ..server.server import Server
-    from .held import HeldCall
+    from .suspended_calls import HeldCall
     from .upstream import Upstream
 
 log = logging.getLogger("dovetail.gateway")

@@ -34,7 +34,7 @@ from .components import Components
 from .parts import Shown, own_entries
 from .profiles import Profiles, needs_restoring, restored
 from .profiles import shown as in_profile
-from .searching import CALL, FIND, Search
+from .search import CALL, FIND, Search
 from .selecting import Traits
 from .sight import Sight
 from .transforms import View

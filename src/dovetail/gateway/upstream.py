@@ -26,10 +26,10 @@ from ..wire.headers import HeaderMap, header_map
 from ..wire.methods import Method
 from ..wire.revisions import BY_NAME, Revision
 from .bounds import LONGEST_NAME
-from .held import HeldCalls
 from .parts import Shown
 from .passing import Passing, current
 from .selecting import Traits
+from .suspended_calls import HeldCalls
 
 if TYPE_CHECKING:
     from ..auth.client.exchange import ExchangedToken

@@ -212,7 +212,7 @@ class Composing:
         Raises:
             RegistrationError: a tool of the server has one of these names.
         """
-        from ..gateway.searching import Search
+        from ..gateway.search import Search
 
         self._shaped().find_tools(Search(cast("Server", self), always, limit))
 
