@@ -109,6 +109,13 @@ def test_a_json_entry_is_replaced_where_it_is() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["// mine", "/* mine */", "// mine\n", "\ufeff// mine", "// mine\r\n"])
+def test_json_with_nothing_but_comments_gets_an_object_below_them(text: str) -> None:
+    after = config_files.put(CURSOR, text, "new", ENTRY)
+    assert after.startswith(text)
+    assert config_files.listed(CURSOR, after) == {"new": ENTRY}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -63,7 +63,8 @@ def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
     """``text`` with ``value`` at ``path``: members on the way are made, a member that is there is replaced."""
     if _skip(text, 0) == len(text):
-        text += "{}" + _newline(text)
+        gap = "" if not text or text.endswith("\n") else _newline(text)  # a comment may end the file
+        text += gap + "{}" + _newline(text)
     found = _root(text)
     for depth, name in enumerate(path):
         member = _member(found, name)
