@@ -215,6 +215,17 @@ def test_toml_that_cannot_be_edited_is_refused(text: str, reason: str) -> None:
         config_files.put(CODEX, text, "new", ENTRY)
 
 
+def test_an_array_of_tables_in_several_places_stays_where_it_is() -> None:
+    text = "[[hooks]]\nk = 1\n\n[mcp_servers.a]\ncommand = 'x'\n\n[[hooks]]\nk = 2\n"
+    assert config_files.put(CODEX, text, "new", ENTRY) == text + TOML_NEW
+    for edit in (
+        lambda: config_files.take(CODEX, text, "a"),
+        lambda: config_files.put(CODEX, text, "a", ENTRY),
+    ):
+        with pytest.raises(ValueError, match="array of tables"):
+            edit()
+
+
 def test_an_entry_of_an_inline_table_is_removed() -> None:
     text = 'mcp_servers = { a = {command="x"}, new = {command="y"} } # c\n[z]\nq=1\n'
     after = config_files.take(CODEX, text, "new")

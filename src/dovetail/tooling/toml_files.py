@@ -43,12 +43,13 @@ def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
 def put(text: str, path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
     """``text`` with ``entry`` at ``path``: where the table is now, or at the end."""
     section, name = path
-    document = _parse(text)
     newline = _newline(text)
     block = snippet(section, name, entry).replace("\n", newline)
-    if _replace(document, path, block):
-        return document.as_string()
-    text = document.as_string()  # without an entry in another form, such as an inline table
+    if name in read(text).get(section, {}):
+        document = _parse(text)
+        if _replace(document, path, block):
+            return document.as_string()
+        text = document.as_string()  # without an entry in another form, such as an inline table
     if text and not text.endswith("\n"):
         text += newline
     return text + ("" if not text or text.endswith(newline * 2) else newline) + block
@@ -112,9 +113,12 @@ def _parse(text: str) -> Any:
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        return kit.parse(text)
+        document = kit.parse(text)
     except TOMLKitError as error:
         raise ValueError(str(error)) from None
+    if document.as_string() != text:  # tomlkit gathers an array of tables that other tables interrupt
+        raise ValueError("it has an array of tables with other tables between its parts")
+    return document
 
 
 def _tomlkit() -> Any:
