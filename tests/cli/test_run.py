@@ -335,6 +335,8 @@ async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Pat
     [
         (["--http"], "http://", "/mcp"),
         (["--sse"], "http://", "/sse"),
+        (["--ws"], "ws://", "/mcp"),
+        (["--ws", "--workers", "2"], "ws://", "/mcp"),
         (["--sse", "--workers", "2"], "http://", "/sse"),
     ],
 )

@@ -78,6 +78,45 @@ def test_tls(slow: str, tmp_path: Path) -> None:
     scenario()
 
 
+WHO = """
+from dovetail import Context, Server
+server = Server("who")
+
+@server.tool
+async def who(ctx: Context) -> str:
+    return str(ctx.principal and ctx.principal.subject)
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_client_certificate_names_the_caller_and_is_required(tmp_path: Path, workers: str) -> None:
+    authority = Authority(tmp_path)
+    stranger_folder = tmp_path / "stranger"
+    stranger_folder.mkdir()
+    stranger = Authority(stranger_folder)
+    (tmp_path / "who.py").write_text(WHO)
+    certificate, own = str(authority.certificate("127.0.0.1")), str(authority.certificate("ann"))
+    words = ("--certfile", certificate, "--client-ca", str(authority.path), "--workers", workers)
+
+    @run
+    async def scenario() -> None:
+        async with child(str(tmp_path / "who.py"), "--port", "0", *words) as served:
+            message = modern("tools/call", {"name": "who"})
+            request = modern_headers(message), json.dumps(message).encode()
+            context = authority.client()
+            context.load_cert_chain(own)
+            connection = await served.connect(ssl=context)
+            found = await connection.ask("POST", "/mcp", *request)
+            assert text(found.message["result"]) == "ann"
+            forged = authority.client()
+            forged.load_cert_chain(str(stranger.certificate("ann")))
+            for refused in (authority.client(), forged):
+                with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                    await (await served.connect(ssl=refused)).ask("POST", "/mcp", *request)
+
+    scenario()
+
+
 def test_client_certificates_need_a_certificate_of_the_server(tmp_path: Path) -> None:
     with pytest.raises(DovetailError, match="client certificates need TLS"):
         build().run("http", port=0, client_ca="ca.pem")

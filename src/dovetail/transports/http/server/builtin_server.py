@@ -201,6 +201,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         # A Unix socket has a path or nothing here.
         self._local: tuple[str, int] | None = local[:2] if type(local) is tuple else None
         self._remote: tuple[str, int] | None = remote[:2] if type(remote) is tuple else None
+        self._certificate: Any = transport.get_extra_info("peercert")
+        """The verified certificate of the client, as `ssl` gives it; None without one."""
         table = self.table
         self._deadline = self._loop.time() + table.header_timeout
         table.open.add(self)
@@ -278,6 +280,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             "scheme": self.table.scheme, "method": method, "path": path, "root_path": "", "query_string": query,
             "headers": fields, "server": self._local, "client": self._remote,
         }  # fmt: skip
+        if self._certificate:
+            scope["peer_certificate"] = self._certificate
         local = "" if self._local is None else self._local[0]
         exchange = BuiltinExchange(scope, path, headers, plain, local, method, self)
         coded, upgrade = "transfer-encoding" in headers, parser.should_upgrade()

@@ -132,7 +132,7 @@ class AppLife:
         # Document 004, GracefulShutdown: unsubscribe, drain, close, persist.
         self._service.end_listening()
         self.legacy.sessions.silence()
-        log.info("ending: nobody is told of changes any more; %d calls are under way", len(self.running))
+        log.debug("draining calls=%d", len(self.running))
         await asyncio.gather(
             self._finish_calls(seconds),
             self.pair.close(seconds),
@@ -140,13 +140,13 @@ class AppLife:
         )
         left = [*self.modern.listening, *self.sockets.values()]
         await _within(2 * HTTP_FLUSH, *(_ended(task) for task in left))
-        log.info("ending: no call is under way; connections are closed")
+        log.debug("drained, closing connections")
         self.legacy.sessions.close()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()
         if self.legacy.shared is not None:
             await self.legacy.shared.stop()
-            log.info("ending: sessions are kept")
+            log.debug("sessions stored")
 
     async def _finish_calls(self, seconds: float) -> None:
         running = self.running
