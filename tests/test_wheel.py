@@ -175,7 +175,7 @@ def test_every_command_and_every_room_needs_nothing_but_http_until_it_is_asked_f
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel and what it cannot do without."""
     folder = tmp_path_factory.mktemp("empty")
