@@ -268,10 +268,6 @@ LONGEST_TIMER: Final = 31_536_000.0
 
 USUAL_HEADS: Final = 256
 """Combinations of headers remembered as good, so that the usual request costs one look-up."""
-ADDRESSES_KEPT: Final = 1024
-"""Addresses of clients that are taken apart once."""
-HANGUP_LOOK: Final = 0.035
-"""Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
 INITIALIZE_SECONDS: Final = 30.0
 """Seconds a client has to begin, and a session to be used after ``initialize``."""
 PING_SECONDS: Final = 30.0
@@ -282,19 +278,6 @@ SESSION_STREAMS: Final = 8
 """General streams of one legacy session; the oldest makes room."""
 ENDED_SLICE: Final = 14_400.0
 """Seconds; what is known of ended sessions is given up for so much time at once, when the last of it has expired."""
-UNSENT_LOOK: Final = 0.02
-"""Seconds between two looks whether a client has taken what was sent to it."""
-UNSENT_YOUNG: Final = 0.1
-"""Seconds a host gets to hand an answer to the kernel."""
-UNSENT_STREAM: Final = 1 << 20
-"""Bytes of a stream after which its client has to have taken them all, where the host does not wait for it."""
-UNREAD_PONGS: Final = 64 << 10
-"""Bytes that wait for a WebSocket client though we have sent nothing: what answers its pings."""
-UNFINISHED_LOOK: Final = 0.05
-UNFINISHED_GROWTH: Final = 8 << 20
-"""Seconds between two looks at the memory while WebSockets are open; if it grew so much, the kernel is asked why."""
-HANGUP_SWEEP: Final = 5.0
-"""Seconds between two looks of the kernel at clients we work for: those behind a pipeline hang up unseen otherwise."""
 PREFLIGHT_NAMES: Final = 64
 """Header names read of a CORS preflight."""
 HTTP_TICK: Final = 1.0
@@ -311,25 +294,11 @@ USUAL_HEAD_BYTES: Final = 4 << 10
 """How large a combination of headers is remembered."""
 QUERY_MEMBERS: Final = 256
 """Members of a query that are taken apart for a handler; with more it is 400."""
-DISCARDED: Final = 16 << 20
-"""Bytes of a connection that are thrown away at once; nothing is ever written where they would go."""
-DISCARD_LOOK: Final = 0.002
-"""Seconds between two times of doing so."""
-PARSED_PIECE: Final = 4 << 10
-"""Bytes that are parsed before a look at what they were: requests in them are held, at thirty times their size."""
-TABLE_PIECE: Final = 4096
-TABLE_AT_ONCE: Final = 32
-TABLE_PAUSE: Final = 0.0002
-"""Connections that are looked at before the event loop may have its turn, and for how many seconds."""
 
 # --- strangers ----------------------------------------------------------------------------------------------
 
 VIOLATIONS: Final = 8
 """Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
-SMALL_MESSAGE: Final = 64 << 10
-"""Bytes up to which a message is not counted among those of all peers together."""
-LARGE_ANSWER: Final = 256 << 10
-"""Bytes from which on an answer is counted until its client has taken it. Less fits into the buffers of the kernel."""
 BUSY_SECONDS: Final = 5.0
 """When a peer is asked to come back that found others holding too much."""
 INTRODUCTION_BYTES: Final = 256 << 10
@@ -341,8 +310,6 @@ NAME_KEPT: Final = 200
 KEPT_CAPABILITIES: Final = 2048
 """Bytes of a client's capabilities. They are kept as well, over HTTP in the id of the session, which travels in a
 header: many peers take 8 KiB at most."""
-LONG_PIECE: Final = 64 << 10
-"""Characters of a long string, or bytes of a long answer, that are dealt with before others may get their turn."""
 
 # --- streams and processes --------------------------------------------------------------------------------------------
 
@@ -359,9 +326,6 @@ STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100
 """Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
-AT_ONCE: Final = 8
-TURN_SECONDS: Final = 0.0002
-"""Calls of one array that are begun together; then as many as keep others waiting for so long."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0
@@ -381,13 +345,6 @@ IDLE_THREAD_SECONDS: Final = 30.0
 """After which a worker thread without work ends."""
 ID_ATTEMPTS: Final = 1000
 """How often a generator of ids may come up with one that is taken."""
-TURN_ALLOWANCE: Final = 0.05
-TURN_SHARE: Final = 0.3
-TURN_PAUSE: Final = 0.001
-"""Seconds that arrays of all peers take without waiting, how much of all time they get back, and how long one of them
-waits between two turns when there is nothing left."""
-PIECES_AT_ONCE: Final = 4
-"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
 READ_IN_TURN: Final = 256 << 10
 """Bytes of a large message that are read from a host before others get their turn."""
 TLS_SECONDS: Final = 10.0
