@@ -1,4 +1,4 @@
-"""One schema in place of several: references followed, ``allOf`` taken together; and what the result says of types."""
+"""One schema made of several: references followed, ``allOf`` merged; and the types that the result names."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MAX_REFERENCE_STEPS: Final = 32
 
 
 def value_at(reference: Any, root: Any) -> Any:
-    """The value in ``root`` that a reference points at; None when there is none, or the reference leaves ``root``."""
+    """The value in ``root`` that a reference points at; None when it points at nothing or outside of ``root``."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     pointer = unquote(reference[1:])
@@ -38,7 +38,7 @@ def target(reference: Any, root: Schema) -> Any:
 
 
 def resolved(schema: Any, root: Schema) -> Schema:
-    """A schema, or the schema it refers to with the keywords beside the reference."""
+    """``schema``, or the schema it refers to, merged with the other keywords of ``schema``."""
     found: Any = schema
     beside: dict[str, Any] = {}
     for _ in range(MAX_REFERENCE_STEPS):

@@ -19,7 +19,7 @@ def read_frontmatter(text: str) -> dict[str, Any]:
     """Return the mapping at the head of ``text``. It needs PyYAML.
 
     Raises:
-        FrontmatterError: there is none, or it cannot be read.
+        FrontmatterError: it is missing or cannot be read.
         DovetailError: PyYAML is not installed.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
@@ -36,7 +36,7 @@ def read_frontmatter(text: str) -> dict[str, Any]:
 
 
 def _mapping(lines: list[str]) -> dict[str, Any]:
-    # The first line is empty in place of the ---, so that line numbers in messages are those of the file.
+    # The empty first line stands for the ---: line numbers in messages are those of the file.
     try:
         found = load_yaml(
             "\n".join(lines),

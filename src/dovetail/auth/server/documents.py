@@ -50,7 +50,7 @@ async def ask(
     """The status and the JSON object that ``url`` answers with; an error without JSON has an empty object.
 
     Raises:
-        Unavailable: there is no answer, or none of this kind; the log says what.
+        Unavailable: the answer is missing or is something else; the log says what.
     """
     lines = {"Accept": "application/json", **(headers or {})}
     if form is not None:

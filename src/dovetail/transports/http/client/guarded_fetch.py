@@ -1,9 +1,8 @@
 """HTTP requests to URLs that other parties name, bounded in address, size, time and redirects.
 
-OAuth metadata, keys, introspection, client documents, OpenAPI descriptions and URL resources are fetched here. A URL
-must not lead further into our network than the party that names it is itself (SSRF). Every redirect is checked like the
-first URL, and the connection goes to the addresses that were checked, so a name that resolves differently a moment
-later (DNS rebinding) changes nothing.
+OAuth metadata, keys, introspection, client documents, OpenAPI descriptions and URL resources are fetched here. A public
+party must not name a private address (SSRF). Every redirect is checked like the first URL. The connection goes to the
+addresses that were checked, so a name that resolves differently later (DNS rebinding) changes nothing.
 """
 
 from __future__ import annotations
@@ -100,10 +99,10 @@ async def guarded_fetch(
         headers: they go to the origin of ``url``; another origin gets ``Accept`` only.
         max_redirects: a request other than GET follows none.
         check: called with every URL before it is used; what it raises ends the fetch.
-        send: None for a pool of connections of its own.
+        send: None for a new pool of connections.
 
     Raises:
-        TransportError: there is no answer, or a bound is exceeded; `BlockedAddress` is one of them.
+        TransportError: the fetch failed or exceeded a bound; `BlockedAddress` is a subclass.
     """
     follow = _Follow(url, guard, max_bytes, method, headers or {}, body, max_redirects, check)
     try:
@@ -189,7 +188,7 @@ async def _pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Sen
 
 
 async def _look_up(url: str) -> list[str]:
-    """The addresses of the host of ``url``; none when it has none, as behind a proxy that resolves names itself."""
+    """The addresses of the host of ``url``; empty when the name cannot be resolved here."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(_host(url), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
