@@ -6,11 +6,13 @@ import threading
 from typing import Any
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from dovetail import Client, Context, Principal, Server
-from dovetail.auth import AnyOf, ApiKeys, InvalidToken, StaticTokens, Unavailable, Verifier
+from dovetail.auth import AnyOf, ApiKeys, InvalidToken, JwtVerifier, StaticTokens, Unavailable, Verifier
 from dovetail.auth.core.challenge import read
 from dovetail.errors import DovetailError, ProtocolError
 from tests.support.aio import run
@@ -425,3 +427,29 @@ async def test_a_verifier_that_forbids_answers_403_and_asks_for_no_other_token(e
         assert answer.status == 403
         assert challenge.parameters["error"] == "insufficient_scope"
         assert challenge.parameters["error_description"] == "this tenant is closed"
+
+
+SIGNING = OctKey.generate_key(256, {"kid": "k"})
+BAD: dict[int, tuple[Any, dict[str, str]]] = {
+    -32053: (ApiKeys({"k3y": "ci"}), {"X-API-Key": "wrong"}),
+    -32054: (
+        JwtVerifier(issuer="https://id.example", audience="a", keys=SIGNING.as_dict(), algorithms=["HS256"]),
+        {"Authorization": "Bearer " + jwt.encode({"alg": "HS256", "kid": "k"}, {
+            "iss": "https://id.example", "aud": "a", "sub": "ann", "exp": 1}, SIGNING)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", BAD)
+@run
+async def test_a_bad_key_and_an_expired_token_have_their_own_kinds(code: int) -> None:
+    auth, headers = BAD[code]
+    kind = {-32053: "invalid_credentials", -32054: "token_expired"}[code]
+    async with served(mail(auth)) as site:
+        answer = await post(site, call("who"), headers)
+        assert (answer.status, answer.message["error"]["data"]["kind"]) == (401, kind)
+        assert read(answer.headers["www-authenticate"])[0].parameters["error"] == "invalid_token"
+    async with served(mail(auth, dialect="erlmcp")) as site:
+        body = json.dumps(request("tools/list")).encode()
+        answer = await Web(site).ask("POST", legacy_headers("2025-11-25") | headers, body)
+        assert (answer.status, json.loads(answer.body)["error"]["code"]) == (401, code)

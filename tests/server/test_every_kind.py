@@ -136,17 +136,17 @@ OTHERWISE = {
     "page_size_too_large": ("server/test_register.py", "-32074"),
     "invalid_page_size": ("server/test_register.py", "-32075"),
     "task_already_exists": ("server/test_tasks_wishes.py", "-32082"),
+    "tool_cancelled": ("dialects/test_reference_erlmcp.py", "-32033"),
+    "invalid_credentials": ("auth/test_gate.py", "-32053"),
+    "token_expired": ("auth/test_gate.py", "-32054"),
+    "pagination_not_supported": ("dialects/test_reference_erlmcp.py", "-32073"),
+    "invalid_offset": ("dialects/test_reference_erlmcp.py", "-32076"),
     "session_lost": ("drivers/test_duplex.py", "SessionLost"),
     "no_back_channel": ("server/test_asking.py", "no way back"),
 }
 """Where a test shows it by a status, a number or a class."""
 
 RECEIVED = {
-    "tool_cancelled": "what was cancelled is not answered",
-    "invalid_credentials": "a token is all we are shown, and what is wrong with it is `invalid_token`",
-    "token_expired": "the same; RFC 6750 has one word for both",
-    "pagination_not_supported": "every list of ours has pages",
-    "invalid_offset": "our pages have cursors, and no offsets",
     "notification_not_delivered": "nobody is told what became of a notification",
     "unknown_error": "the meaning of a number that has none",
     "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",

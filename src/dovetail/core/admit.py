@@ -135,7 +135,8 @@ class Admission:
         self.offers = Offers(side, self.revisions, self.dialect)
         """Which methods there are; of the author's own too."""
         self._decode = self._modern.decode_params
-        self._serving = phases.SERVING - {"negotiating"} if strict else phases.SERVING
+        late = strict or self.dialect.initialized_first
+        self._serving = phases.SERVING - {"negotiating"} if late else phases.SERVING
         self.offer(ServerCapabilities() if side == "server" else ClientCapabilities())
 
     # --- what there is --------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ class PaginatedRequestParams(RequestParams, kw_only=True):
     cursor: str | UnsetType = UNSET
     limit: Any = UNSET
     """Not official: the page size erlmcp's peers wish for. Anything may stand here; check before use."""
+    offset: Any = UNSET
+    """Not official: the position in the list where erlmcp's peers wish to begin. Check before use."""
 
 
 class PaginatedResult(CacheableResult, kw_only=True):

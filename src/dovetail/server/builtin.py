@@ -161,11 +161,18 @@ class Builtin:
 
     async def subscribe(self, call: Call, channel: Channel) -> m.Result:
         server, uri = self._server, call.params.uri
-        await self.watch(uri, call)
         subscriber = self._subscriber(call)
-        if subscriber is not None:
-            subscriber.principal = call.principal
-            server.hub.subscribe(subscriber, uri)
+        try:
+            await self.watch(uri, call)
+            if subscriber is not None:
+                subscriber.principal = call.principal
+                server.hub.subscribe(subscriber, uri)
+        except (ProtocolError, Refusal) as error:
+            missing = error.kind == "resource_not_found" or isinstance(error, Refusal)
+            if missing and _names_failed_subscriptions(call):
+                text = error.message
+                raise ProtocolError("subscription_failed", text, data={"uri": uri[:URI_ECHO]}) from None
+            raise
         return await _saved(call)
 
     async def watch(self, uri: str, call: Call) -> None:
@@ -183,6 +190,8 @@ class Builtin:
                 raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
             if server.elsewhere is not None:
                 await server.elsewhere.watch(uri, call)
+            elif _names_failed_subscriptions(call):
+                raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         elif found[0].rights and unknown(found[0].rights, call.principal):
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
@@ -250,3 +259,7 @@ async def _saved(call: Call) -> m.Result:
 
 def _nothing_to_complete(key: str) -> ProtocolError:
     return ProtocolError("completion_not_found", f"nothing to complete for {key[:NAME_ECHO]!r}")
+
+
+def _names_failed_subscriptions(call: Call) -> bool:
+    return call.codec.dialect.subscription_failures and not call.revision.modern

@@ -6,6 +6,7 @@ not raise on purpose is masked: the peer gets an incident number, the log gets t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
@@ -55,6 +56,9 @@ class Failures:
             if error.as_result:
                 return _failed(error.message, error.kind, _refused(error))
             raise error
+        if isinstance(error, asyncio.CancelledError) and self._shows_as_error("tool_execution_failed", call):
+            # Nobody cancelled the call: work inside of the tool was.
+            raise ProtocolError("tool_cancelled", data={"tool": name}) from None
         kind, text, meta = self._explain(error, f"tool {name!r}")
         unanswered = isinstance(error, Unanswered)
         if self._shows_as_error("tool_execution_failed" if unanswered else kind, call):

@@ -31,8 +31,8 @@ NEVER: Final = 1 << 53
 """A cursor ends with its list, not with time."""
 _DIGEST: Final = 16
 
-Key = tuple[int, str, str | None, int, tuple[bool, ...], str | None]
-"""Revision, dialect, cursor, page size; which of the restricted entries are seen, and by whom."""
+Key = tuple[int, str, str | None, int, int, tuple[bool, ...], str | None]
+"""Revision, dialect, cursor, page size, offset; which of the restricted entries are seen, and by whom."""
 
 
 class Listing:
@@ -77,18 +77,19 @@ class Listing:
         params = call.params
         cursor = None if params.cursor is UNSET else params.cursor
         size = page_size(self._server, call)
+        start = page_offset(call)
         restricted = self._find_restricted() if self._restricted is None else self._restricted
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
         unseen = self._app_only if self._app_only and not shows_apps(call.capabilities) else ()
         if unseen:
             seen = (*seen, False)  # the same list is another one for clients that show no apps
         owner = None if call.principal is None else call.principal.key
-        key = (call.revision.index, call.codec.dialect.name, cursor, size, seen, owner)
+        key = (call.revision.index, call.codec.dialect.name, cursor, size, start, seen, owner)
         page = self._pages.get(key)
         if page is None:
             hidden = {place for (place, _), shown in zip(restricted, seen, strict=False) if not shown}
             hidden.update(unseen)
-            page = call.codec.prepare(self._build(call, cursor, size, hidden))
+            page = call.codec.prepare(self._build(call, cursor, size, start, hidden))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
             self._pages[key] = page
@@ -101,10 +102,21 @@ class Listing:
             self._app_only = frozenset(place for place, (one, _) in entries if _is_app_only(one))
         return self._restricted
 
-    def _build(self, call: Call, cursor: str | None, size: int, hidden: set[int]) -> PaginatedResult:
+    def _build(
+        self, call: Call, cursor: str | None, size: int, start: int, hidden: set[int]
+    ) -> PaginatedResult:
         server = self._server
         definitions, digest = self._whole(frozenset(hidden))
-        offset = 0 if cursor is None else self._offset(call, cursor, digest)
+        if start > len(definitions):
+            raise _invalid_offset(f"the list has {len(definitions)} entries")
+        try:
+            offset = start if cursor is None else self._offset(call, cursor, digest)
+        except ProtocolError as error:
+            if error.kind == "invalid_cursor" and len(definitions) <= size and _refuses(call):
+                raise ProtocolError(
+                    "pagination_not_supported", "the list has one page: send no cursor"
+                ) from None
+            raise
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
         if call.principal is not None or self._restricted or self._private or self._app_only:
@@ -149,7 +161,7 @@ def page_size(server: Server, call: Call) -> int:
     most = server.page_size
     if wish is UNSET:
         return most
-    refuses = call.codec.dialect.refuse_page_size and not call.revision.modern
+    refuses = _refuses(call)
     if type(wish) is not int or wish < 1:
         if refuses:
             raise ProtocolError("invalid_page_size", "limit must be an integer of at least 1")
@@ -157,6 +169,28 @@ def page_size(server: Server, call: Call) -> int:
     if wish > most and refuses:
         raise ProtocolError("page_size_too_large", f"limit is at most {most}", data={"maximum": most})
     return min(wish, most)
+
+
+def page_offset(call: Call) -> int:
+    """Where ``call`` wants its page to begin: erlmcp's ``offset``; for all others 0.
+
+    Raises:
+        ProtocolError: of kind ``invalid_offset``.
+    """
+    wish: Any = call.params.offset
+    if wish is UNSET or not _refuses(call):
+        return 0
+    if type(wish) is not int or wish < 0:
+        raise _invalid_offset("offset must be an integer of at least 0")
+    return wish
+
+
+def _refuses(call: Call) -> bool:
+    return call.codec.dialect.refuse_page_size and not call.revision.modern
+
+
+def _invalid_offset(reason: str) -> ProtocolError:
+    return ProtocolError("invalid_offset", reason)
 
 
 def seal_cursor(server: Server, call: Call, name: str, position: bytes) -> str:

@@ -173,8 +173,11 @@ class Codec:
                 return decode(_EMPTY)
             if isinstance(reason, msgspec.ValidationError) and method.name in self.dialect.field_in:
                 return decode(rewrite(self.dialect.field_in[method.name], data))
-        except UNREADABLE:
-            pass  # the first reason speaks of what the peer wrote
+        except UNREADABLE as error:
+            # The first reason speaks of what the peer wrote. Where places have codes of their own, an alias may have
+            # explained it away.
+            if isinstance(error, msgspec.ValidationError) and _fault(error, method.faults) is not None:
+                reason = msgspec.ValidationError(str(error))  # with its traceback it would be in a circle
         raise _refusal("invalid_params", "Invalid params", reason, method.faults) from None
 
     def _decode_result_again(self, method: Method, data: bytes, reason: Exception) -> Any:
@@ -433,12 +436,17 @@ def _on_one_line(data: bytes) -> bytes:
     return msgspec.json.format(data, indent=-1)
 
 
+def _fault(reason: msgspec.ValidationError, faults: tuple[tuple[str, str], ...]) -> str | None:
+    """The kind of a fault in a place that has one of its own."""
+    place = explain(reason).rpartition(" - at `")[2].rstrip("`")
+    return next((own for pattern, own in faults if re.search(pattern, place)), None)
+
+
 def _refusal(
     kind: str, message: str, reason: Exception, faults: tuple[tuple[str, str], ...] = ()
 ) -> RemoteProtocolError:
     if isinstance(reason, msgspec.ValidationError):
         details = explain(reason)
-        place = details.rpartition(" - at `")[2].rstrip("`")
-        kind = next((own for pattern, own in faults if re.search(pattern, place)), kind)
+        kind = _fault(reason, faults) or kind
         return RemoteProtocolError(kind, f"{message}: {details}", data={"details": details})
     return RemoteProtocolError("parse_error", "the message is not valid JSON")

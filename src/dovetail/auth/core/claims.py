@@ -19,6 +19,14 @@ from .scopes import Hierarchy, scopes_of
 class Refused(Exception):
     """The token is not accepted; the text says why."""
 
+    kind = "invalid_token"
+
+
+class TokenExpired(Refused):
+    """The token was good before."""
+
+    kind = "token_expired"
+
 
 class Expected(Struct, frozen=True, eq=False):
     """What tokens have to say."""
@@ -101,7 +109,7 @@ def _check_time(claims: Mapping[str, Any], now: float, *, needed: bool) -> None:
     if "exp" not in moments and needed:
         raise Refused("the token has no claim exp")
     if moments.get("exp", math.inf) <= now:
-        raise Refused("the token has expired")
+        raise TokenExpired("the token has expired")
     if moments.get("nbf", -math.inf) > now:
         raise Refused("the token is not valid yet (nbf)")
 

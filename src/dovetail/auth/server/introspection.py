@@ -77,7 +77,7 @@ class IntrospectionVerifier(Verifier):
         try:
             return await asyncio.shield(task)
         except Refused as error:
-            raise InvalidToken(str(error)) from None
+            raise InvalidToken(str(error), kind=error.kind) from None
 
     def _done(self, token: str, task: asyncio.Task[Principal | None]) -> None:
         del self._asking[token]

@@ -82,7 +82,7 @@ class JwtVerifier(Verifier):
         try:
             principal = principal_of(_claims(token, algorithm, keys), self._expected, now, signed=True)
         except Refused as error:
-            raise InvalidToken(str(error)) from None
+            raise InvalidToken(str(error), kind=error.kind) from None
         assert principal.expires is not None
         # A key that was taken back shows when keys are fetched again; until then at most is what it signed believed.
         until = principal.expires if self._given is not None else min(principal.expires, now + KEYS_SECONDS)

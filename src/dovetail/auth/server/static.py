@@ -35,8 +35,12 @@ class StaticTokens(Verifier):
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         found = self._known.get(self._digest(token))
         if found is None:
-            raise InvalidToken("the token is unknown")
+            raise InvalidToken(f"the {self.what} is unknown", kind=self.unknown)
         return found
+
+    what = "token"
+    unknown = "invalid_token"
+    """The kind of the refusal of one that is not known."""
 
     def _digest(self, token: str) -> bytes:
         return hashlib.blake2b(token.encode("utf-8", "surrogateescape"), key=self._key).digest()
@@ -44,6 +48,9 @@ class StaticTokens(Verifier):
 
 class ApiKeys(StaticTokens):
     """Accepts these keys in a header of their own: ``ApiKeys({"k3y": Principal("ci")}, header="X-API-Key")``."""
+
+    what = "API key"
+    unknown = "invalid_credentials"
 
     def __init__(
         self,

@@ -120,13 +120,18 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     null_error_id: bool = False
     """An error without a readable id says ``"id": null`` on every legacy revision."""
     tool_failure_as_error: bool = False
-    """A failed tool answers with a JSON-RPC error in place of ``isError``. Legacy revisions only."""
+    """A failed tool answers with a JSON-RPC error in place of ``isError``; one whose work was cancelled with
+    ``tool_cancelled``. Legacy revisions only."""
     argument_errors: Literal["error", "tool_result"] | None = None
     """How bad tool arguments are reported, when not as the revision says. Legacy revisions only."""
     intersect_capabilities: bool = False
     """Offer only what the client named, once it named at least one of resources, tools, prompts, logging."""
     refuse_page_size: bool = False
-    """A bad or too large ``limit`` is an error, not ignored."""
+    """A bad or too large ``limit``, or a bad ``offset``, is an error, not ignored."""
+    subscription_failures: bool = False
+    """A subscription to a resource that does not exist, or one too many, is ``subscription_failed``."""
+    initialized_first: bool = False
+    """Requests before ``notifications/initialized`` are refused; see `phases.check`."""
     refuse_responses: bool = False
     """A response that arrives over HTTP is always an invalid request."""
     long_description_is_error: bool = False

@@ -9,10 +9,12 @@ as the other two do.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from msgspec import UNSET
 
+from ...errors import KINDS
 from ...settings import Limits, Timeouts
 from ...shapes import Object, is_list, is_object
 from ..methods import FOLLOWING
@@ -21,6 +23,8 @@ from .base import Dialect, column, restore, take_extra
 from .contents import milliseconds, objects, rename
 
 MESSAGES = {
+    # The documents have one text per code; what was wrong this time is in ``data``.
+    **{name: row.message for name, row in KINDS.items() if row.erlmcp is not None},
     "parse_error": "Parse error",
     "invalid_request": "Invalid Request",
     "method_not_found": "Method not found",
@@ -186,8 +190,24 @@ def reason(text: str, data: Any) -> Any:
 
 
 def tool_id(text: str, data: Any) -> Any:
-    """One document says ``tool``, another ``toolId``."""
-    return {**data, "toolId": data["tool"]} if is_object(data) and "tool" in data else data
+    """One document says ``tool``, another ``toolId``; beside the reason, where there is more than the name."""
+    if not (is_object(data) and "tool" in data):
+        return (
+            data
+            if text in (MESSAGES["tool_not_found"], KINDS["tool_not_found"].message)
+            else reason(text, data)
+        )
+    return {**data, "toolId": data["tool"]}
+
+
+def reasons() -> dict[str, Callable[[str, Any], Any]]:
+    """For every kind: the reason in ``data``, where our text says more than the constant one."""
+
+    def told(kind: str) -> Callable[[str, Any], Any]:
+        constant = {MESSAGES[kind], KINDS[kind].message}
+        return lambda text, data: data if text in constant else reason(text, data)
+
+    return {kind: told(kind) for kind in MESSAGES}
 
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
@@ -222,7 +242,12 @@ ERLMCP = Dialect(
     },
     errors=column(lambda row: row.erlmcp),
     messages=MESSAGES,
-    error_data={"invalid_params": details, "tool_execution_failed": reason, "tool_not_found": tool_id},
+    error_data={
+        **reasons(),
+        "invalid_params": details,
+        "tool_execution_failed": reason,
+        "tool_not_found": tool_id,
+    },
     methods=frozenset(("shutdown", "tasks/create")),
     older=FOLLOWING,  # "Task Status, sent when: task status changes", of every task that `tasks/create` made
     limits=Limits(max_message_bytes=16 << 20),
@@ -240,6 +265,8 @@ ERLMCP = Dialect(
     tool_failure_as_error=True,
     intersect_capabilities=True,
     refuse_page_size=True,
+    subscription_failures=True,
+    initialized_first=True,
     long_description_is_error=True,
     system_role=True,
 )

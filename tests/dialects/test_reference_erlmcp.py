@@ -1,0 +1,153 @@
+"""erlmcp's documents, example by example: codes, constant texts, and the reason in ``data``."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from dovetail import Limits, ProtocolError, Server
+from dovetail.errors import KINDS
+from dovetail.transports import tcp
+from dovetail.wire.dialects.base import wire_error
+from dovetail.wire.dialects.erlmcp import ERLMCP, MESSAGES
+from dovetail.wire.revisions import BY_NAME
+from tests.support.aio import run
+from tests.support.peer import Peer
+from tests.support.waiting import HANG
+
+R4 = BY_NAME["2025-11-25"]
+CODES = {row.erlmcp: name for name, row in KINDS.items() if row.erlmcp is not None and row.erlmcp < -32000}
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_code_has_a_constant_text_and_the_reason_in_its_data(code: int) -> None:
+    kind = CODES[code]
+    plain = wire_error(ProtocolError(kind), R4, ERLMCP)
+    told = wire_error(ProtocolError(kind, "it rains", data={"uri": "x://y"}), R4, ERLMCP)
+    assert plain[0] == told[0] == code
+    assert plain[1] == told[1] == MESSAGES[kind]
+    member = "details" if kind == "invalid_params" else "reason"
+    assert told[2][member] == "it rains"
+    assert told[2]["uri"] == "x://y"
+    if kind != "tool_execution_failed":
+        assert "reason" not in plain[2]
+
+
+def shop(**options: Any) -> Server:
+    server = Server("shop", "1", dialect="erlmcp", **options)
+
+    @server.tool
+    async def cancels() -> str:
+        """Its own work is cancelled."""
+        task = asyncio.ensure_future(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await task
+        return ""
+
+    @server.resource("shop://{number}/price")
+    def price(number: int) -> str:
+        """A price."""
+        return str(number)
+
+    @server.prompt
+    def plan(city: str) -> str:
+        """A plan."""
+        return city
+
+    @server.tool
+    def where(city: str) -> str:
+        """Where."""
+        return city
+
+    @server.completion(ref="plan", argument="country")
+    def countries(value: str) -> list[str]:
+        return []
+
+    return server
+
+
+@run
+async def test_a_subscription_that_fails_has_its_own_code() -> None:
+    server = shop(limits=Limits(max_subscriptions=1))
+    peer = Peer(server, "2025-11-25")
+    missing = await peer.error("resources/subscribe", uri="shop://no/such/thing")
+    assert (missing["code"], missing["message"]) == (-32006, "Subscription failed")
+    assert missing["data"]["uri"] == "shop://no/such/thing"
+    assert await peer.result("resources/subscribe", uri="shop://1/price") == {}
+    another = await peer.error("resources/subscribe", uri="shop://2/price")
+    assert (another["code"], another["message"]) == (-32006, "Subscription failed")
+    await server.stop()
+
+
+@run
+async def test_work_that_is_cancelled_inside_of_a_tool_has_its_own_code() -> None:
+    server = shop()
+    error = await Peer(server, "2025-11-25").error("tools/call", name="cancels")
+    assert (error["code"], error["message"]) == (-32033, "Tool execution cancelled")
+    assert error["data"]["tool"] == "cancels"
+    await server.stop()
+
+
+@run
+async def test_a_list_of_one_page_takes_no_cursor_and_an_offset_is_checked() -> None:
+    server = shop()
+    peer = Peer(server, "2025-11-25")
+    assert (await peer.error("tools/list", cursor="abc"))["code"] == -32073
+    for offset in (-1, "1", 1.5, None, 99):
+        error = await peer.error("tools/list", offset=offset)
+        assert (error["code"], error["message"]) == (-32076, "Invalid offset")
+    assert [tool["name"] for tool in (await peer.result("tools/list", offset=1))["tools"]] == ["where"]
+    official = Server("x", "1")
+    official.add_tool(name="raw", input_schema={"type": "object"}, handler=lambda given: "")
+    assert len((await Peer(official, "2025-11-25").result("tools/list", offset="x"))["tools"]) == 1
+    await server.stop()
+
+
+REFS: list[dict[str, str]] = [
+    {"type": "ref/prompt", "name": "plan"},
+    {"type": "prompt", "name": "plan"},
+    {"type": "tool", "name": "where"},
+    {"type": "ref/tool", "name": "where"},
+    {"type": "ref/resource", "uri": "shop://{number}/price"},
+    {"type": "resource", "uri": "shop://{number}/price"},
+    {"type": "resource", "name": "shop://{number}/price"},
+]
+
+
+@pytest.mark.parametrize("key", ["ref", "reference"])
+@pytest.mark.parametrize("ref", REFS, ids=lambda ref: ref["type"])
+@run
+async def test_a_bad_argument_of_a_completion_has_its_code_however_the_reference_is_written(
+    key: str, ref: dict[str, str]
+) -> None:
+    server = shop()
+    peer = Peer(server, "2025-11-25")
+    for argument in (1, [], {"name": 5, "value": ""}, {"value": "x"}, {"name": "nope", "value": "x"}, "nope"):
+        given: dict[str, Any] = {key: ref, "argument": argument}
+        error = await peer.error("completion/complete", **given)
+        assert (error["code"], error["message"]) == (-32112, "Invalid completion argument"), argument
+    await server.stop()
+
+
+@run
+async def test_a_request_before_initialized_is_refused() -> None:
+    server = shop()
+    session = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}}  # fmt: skip
+    listener = await tcp.listen(server)
+    reader, writer = await asyncio.open_connection(*listener.address[:2])
+
+    async def ask(message: dict[str, Any]) -> Any:
+        writer.write(json.dumps(message).encode() + b"\n")
+        return json.loads(await asyncio.wait_for(reader.readline(), HANG)) if "id" in message else None
+
+    assert "result" in await ask(session)
+    early = await ask({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+    assert early["error"]["code"] == -32005
+    assert early["error"]["message"] == MESSAGES["not_initialized"]
+    assert (await ask({"jsonrpc": "2.0", "id": 3, "method": "ping"}))["result"] == {}
+    await ask({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert "result" in await ask({"jsonrpc": "2.0", "id": 4, "method": "tools/list"})
+    writer.close()
+    await listener.close()
