@@ -21,10 +21,6 @@ class News:
         self._frames = frames
         self._listeners: set[Listener] = set()
 
-    @property
-    def listeners(self) -> int:
-        return len(self._listeners)
-
     def tell(self, kind: str, **members: Any) -> None:
         """Tell all of them."""
         if self._listeners:

@@ -14,11 +14,12 @@ import logging
 import ssl as tls
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from .. import extras
 from ..client.fetch import StatusError
 from ..core.channel import Link, Receiver
+from ..drivers.heartbeat import Heartbeat
 from ..errors import RequestTimeout, TransportError
 from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
 from .http.client.addresses import shown
@@ -76,7 +77,8 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._ending = False
         self._over = asyncio.Event()
         self._reason: TransportError | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeat = Heartbeat(WEBSOCKET_PING, self._ping)
+        self._close_timer: asyncio.TimerHandle | None = None
         self._pinged = False
         self._waiters = Waiters()
 
@@ -162,8 +164,9 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._heartbeat.stop()
+        if self._close_timer is not None:
+            self._close_timer.cancel()
         self.blocked = False
         self._waiters.release()
         self._over.set()
@@ -195,7 +198,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             return
         self.opened.set_result(None)
         self._receiver.connected(self)
-        self._arm(WEBSOCKET_PING, self._ping)
+        self._heartbeat.start()
 
     def _frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._fragmented):
@@ -262,7 +265,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._fail(self._protocol.parser_exc)
         if self._protocol.close_expected() and not self._ending:
             self._ending = True  # once: a server that goes on talking does not put the end off
-            self._arm(WEBSOCKET_CLOSING, self.abort)
+            self._close_timer = self._loop.call_later(WEBSOCKET_CLOSING, self.abort)
 
     def _fail(self, error: Exception) -> None:
         """The server broke the rules of WebSocket; a message that is too large is the common case."""
@@ -273,22 +276,17 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
                 f"the server broke the WebSocket protocol: {error}", cause="protocol"
             )
 
-    def _ping(self) -> None:
+    def _ping(self) -> bool:
         if self._pinged:
             self._reason = TransportError("the server does not answer pings any more", cause="idle")
             self.abort()
-            return
+            return False
         if self._protocol.state is not OPEN:
-            return  # the end is under way, and has a timer of its own
+            return False  # it is closing
         self._pinged = True
         self._protocol.send_ping(b"")
         self._flush()
-        self._arm(WEBSOCKET_PING, self._ping)
-
-    def _arm(self, seconds: float, action: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, action)
+        return True
 
 
 async def connect(
