@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from ..transports.bind_address import BindAddress
-    from ..transports.http.server.exchange import Exchange, Headers, Sink
+    from ..transports.http.server.http_exchange import Exchange, Headers, Sink
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",

@@ -7,8 +7,8 @@ import os
 from typing import Final
 
 from ..settings import HttpOptions
-from ..transports.http.server.exchange import TEXT_TYPE, Exchange, HttpService
 from ..transports.http.server.guards import Guard
+from ..transports.http.server.http_exchange import TEXT_TYPE, Exchange, HttpService
 from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
 
 _SWITCH: Final = {"": False, "0": False, "false": False, "1": True, "true": True}

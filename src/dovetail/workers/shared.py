@@ -30,7 +30,7 @@ from ..stores.base import GAP, Store, StoreError, StoreUnreadable
 from ..stores.bounds import EVENTS_UNKEPT, PLACE_BYTES, SESSION_ATTEMPTS, SESSIONS_ALL_KEPT, SESSIONS_KEPT
 from ..stores.places import Places, free, holder, owner_of
 from ..transports.http.server.event_log import EventLog, LoggedStream
-from ..transports.http.server.exchange import HttpService
+from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..wire.frames import Frame, decode
 from .elsewhere import FollowedStreams, Found

@@ -27,7 +27,7 @@ from ..running import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
 from .server.app import HttpApp
 from .server.beside import places
 from .server.ended_sessions import EndedSessions
-from .server.exchange import HttpService
+from .server.http_exchange import HttpService
 from .server.identity import Identity
 
 _ADDRESS: Final = frozenset(BindAddress.__struct_fields__)

@@ -1,9 +1,8 @@
 """Every revision on one URL.
 
-The order of questions for a POST: may this caller call at all (`guards`), is the body small enough, is it a
-message, which era does it belong to; then `modern` or `legacy` answers. The HTTP+SSE pair of 2024-11-05 and the
-WebSocket live beside the endpoint. Requests and responses go through `exchange`, which `asgi` and the built-in server
-implement.
+The order of checks for a POST: may this caller call at all (`guards`), is the body small enough, is it a message,
+which era does it belong to; then `stateless_handler` or `session_handler` answers. HTTP+SSE of 2024-11-05 has paths of
+its own. Requests and responses go through `http_exchange`, which `asgi` and the built-in server implement.
 
 The server is started by whichever comes first, the lifespan of the ASGI server or a request.
 """
@@ -30,17 +29,17 @@ from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from . import guards
+from .app_state import AppParts, AppState
 from .beside import Beside, places
 from .body_reader import BodyReader, Work
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
-from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
+from .http_exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .identity import Identity, status_of_stranger, until_expiry
-from .legacy import SESSION_HEADER, Legacy
-from .life import AppLife, AppParts
-from .modern import Modern
-from .pair import Pair
+from .session_handler import SESSION_HEADER, SessionHandler
+from .sse_transport import SseTransport
+from .stateless_handler import StatelessHandler
 from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
@@ -69,13 +68,15 @@ class HttpApp:
         self._doors = doors(service.layers)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits, running=service.admission.shared.requests)
-        self.life = life = AppLife(service, options, self._bodies, runner)
+        self.life = life = AppState(service, options, self._bodies, runner)
         parts = AppParts(
             service, options, runner, life.streams, life.disconnects, self.buffered, self.identity
         )
-        self.legacy = life.legacy = Legacy(parts, ended)
-        self.modern = life.modern = Modern(parts)
-        self.pair = life.pair = Pair(parts, None if self.legacy.shared is None else self.legacy.shared.mail)
+        self.legacy = life.legacy = SessionHandler(parts, ended)
+        self.modern = life.modern = StatelessHandler(parts)
+        self.pair = life.pair = SseTransport(
+            parts, None if self.legacy.shared is None else self.legacy.shared.mail
+        )
         self._beside = Beside(
             service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )

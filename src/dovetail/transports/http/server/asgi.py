@@ -13,7 +13,7 @@ from ....core.limits import UNCOUNTED_BYTES, SharedLimit
 from ....settings import HttpOptions
 from ....wire.frames import too_large
 from .app import HttpApp
-from .exchange import (
+from .http_exchange import (
     CLOSE,
     EVENT_HEADERS,
     GONE,

@@ -21,10 +21,10 @@ from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import QUERY_MEMBERS, HttpOptions
 from ....telemetry.scraping import wanted
-from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
+from .app_state import AppState
 from .guards import Guard
+from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .identity import Identity
-from .life import AppLife
 
 _BYTES: Final = ("content-type", "application/octet-stream")
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -65,7 +65,7 @@ class Beside:
     def __init__(
         self,
         service: HttpService,
-        life: AppLife,
+        life: AppState,
         identity: Identity,
         guard: Guard,
         *,

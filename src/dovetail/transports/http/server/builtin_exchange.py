@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Final
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit
 from ....errors import RemoteProtocolError
 from ....wire.frames import too_large
-from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Headers, ScopeHead, gone, hold, length_of
+from .http_exchange import (
+    CLOSE,
+    EVENT_HEADERS,
+    JSON_TYPE,
+    SHORT_LENGTH,
+    Headers,
+    ScopeHead,
+    gone,
+    hold,
+    length_of,
+)
 
 if TYPE_CHECKING:
     from .builtin_server import HttpConnection

@@ -37,7 +37,7 @@ from ....drivers.heartbeat import Heartbeat
 from ....settings import BUSY_SECONDS, HTTP_FLUSH, HTTP_TICK, HttpOptions
 from ...stream import shared_buffer
 from .builtin_exchange import BuiltinExchange
-from .exchange import CLOSE, TEXT_TYPE, Exchange, Headers, Socket
+from .http_exchange import CLOSE, TEXT_TYPE, Exchange, Headers, Socket
 
 if TYPE_CHECKING:
     from .builtin_websocket import BuiltinWebSocket
@@ -372,7 +372,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._current = None  # they reference each other
 
     def finish(self, exchange: BuiltinExchange) -> None:
-        """The response to ``exchange`` is complete: serve the next request, or close the connection."""
+        """The response to ``http_exchange`` is complete: serve the next request, or close the connection."""
         exchange.over = True
         self._current = None
         if self.lost:

@@ -21,7 +21,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from ....core.limits import UNCOUNTED_BYTES
-from .exchange import CLOSE, TEXT_TYPE, Headers, ScopeHead, gone
+from .http_exchange import CLOSE, TEXT_TYPE, Headers, ScopeHead, gone
 from .websockets import GOING_AWAY, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ....core.channel import Call
 from ....core.limits import SharedLimit
 from ....drivers.heartbeat import Heartbeat
 from .body_reader import Work
-from .exchange import Exchange, HttpService
+from .http_exchange import Exchange, HttpService
 
 _CHECK_INTERVAL: Final = 0.035
 """Seconds between two checks of the requests in flight. A request is watched from its second check on."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ....core.principal import Principal
 from ....errors import Refusal, TransportError
 from ....wire.sse import COMMENT, encode_event
-from .exchange import Exchange, Headers, Sink
+from .http_exchange import Exchange, Headers, Sink
 
 
 def crowded(limit: int, principal: Principal | None, owners: Collection[Principal | None]) -> Refusal | None:

@@ -14,7 +14,7 @@ from typing import Final
 from .... import extras
 from ....settings import PREFLIGHT_NAMES, HttpOptions
 from ...loopback import is_loopback
-from .exchange import CLOSE, TEXT_TYPE, Head, Headers
+from .http_exchange import CLOSE, TEXT_TYPE, Head, Headers
 
 SINGLE: Final = (
     "host",

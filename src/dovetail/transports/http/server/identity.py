@@ -17,7 +17,7 @@ from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
 from ....settings import LONGEST_TIMER, HttpOptions
-from .exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
+from .http_exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
 
 if TYPE_CHECKING:
     from ....auth.server.gate import Gate

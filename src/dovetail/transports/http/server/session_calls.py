@@ -19,11 +19,11 @@ from ....settings import Timeouts
 from .body_reader import Work
 from .event_log import LoggedStream
 from .event_streams import EventStream
-from .exchange import Exchange, Headers, refuse, retry_after, unsent
+from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
-    from .life import AppParts
+    from .app_state import AppParts
 
 
 class SessionCalls:

@@ -11,7 +11,7 @@ from ....settings import SESSION_STREAMS, HttpOptions
 from .disconnects import DisconnectWatch
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, HttpService
+from .http_exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions

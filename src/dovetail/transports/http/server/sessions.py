@@ -30,7 +30,7 @@ from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
 from .ended_sessions import EndedSessions, Place
 from .event_log import EventBudget, EventLog
-from .exchange import HttpService
+from .http_exchange import HttpService
 
 if TYPE_CHECKING:
     from ....workers.shared import SharedSessions

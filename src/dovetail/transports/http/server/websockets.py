@@ -16,7 +16,7 @@ from ....core.channel import Link
 from ....drivers.duplex import Duplex
 from ....errors import TransportError
 from ....settings import HTTP_FLUSH
-from .exchange import Socket
+from .http_exchange import Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 KEY_BYTES: Final = 16

@@ -20,14 +20,14 @@ from ....errors import ProtocolError, Refusal
 from .body_reader import Work
 from .disconnects import DisconnectWatch
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, Headers, refuse, retry_after, unsent
+from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .identity import until_expiry
 
 if TYPE_CHECKING:
-    from .life import AppParts
+    from .app_state import AppParts
 
 
-class Modern:
+class StatelessHandler:
     """The modern half of one app."""
 
     def __init__(self, parts: AppParts) -> None:
@@ -50,7 +50,7 @@ class Modern:
             await self._listen(call, exchange, task)
             return
         disconnects = self.disconnects
-        channel = ModernChannel(call, exchange, self)
+        channel = StatelessChannel(call, exchange, self)
         disconnects.begin(exchange, task, (call,))
         try:
             data, error = await self._runner.run(call, channel)
@@ -66,7 +66,7 @@ class Modern:
         else:
             await self._reply(exchange, call, (data, error))
 
-    async def _complete(self, channel: ModernChannel, data: bytes) -> None:
+    async def _complete(self, channel: StatelessChannel, data: bytes) -> None:
         """Answer with a large result, unless too many bytes are buffered already."""
         call, exchange = channel.call, channel.exchange
         with unsent(exchange, self._buffered, len(data)) as full:
@@ -111,7 +111,7 @@ class Modern:
         self.listening.add(task)
         try:
             with until_expiry(call.principal, self.service.clock(), watch.found):
-                data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
+                data, error = await self._runner.run(call, StatelessChannel(call, exchange, self, stream))
         finally:
             watch.stop()
             self.disconnects.leave(exchange)
@@ -133,12 +133,12 @@ class Modern:
         return crowded(self._most, principal, [stream.principal for stream in self.streams])
 
 
-class ModernChannel(PlainChannel, Struct, eq=False):
+class StatelessChannel(PlainChannel, Struct, eq=False):
     """What a call may say before its result. The stream is made when there is something to say."""
 
     call: Call
     exchange: Exchange
-    modern: Modern
+    modern: StatelessHandler
     stream: EventStream | None = None
 
     def notify(self, method: str, params: Struct | None) -> None:

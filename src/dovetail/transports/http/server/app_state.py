@@ -19,11 +19,11 @@ from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
 from .body_reader import BodyReader, Work
 from .disconnects import Disconnects
 from .event_streams import EventStream
-from .exchange import HttpService
+from .http_exchange import HttpService
 from .identity import Identity
-from .legacy import Legacy
-from .modern import Modern
-from .pair import Pair
+from .session_handler import SessionHandler
+from .sse_transport import SseTransport
+from .stateless_handler import StatelessHandler
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
@@ -39,14 +39,14 @@ class AppParts(NamedTuple):
     options: HttpOptions
     runner: Runner
     streams: set[EventStream]
-    """Every open event stream; `AppLife` keeps them alive and ends them."""
+    """Every open event stream; `AppState` keeps them alive and ends them."""
     disconnects: Disconnects
     buffered: SharedLimit
     """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
     identity: Identity
 
 
-class AppLife:
+class AppState:
     """Starts, keeps alive and ends what the parts of one app have open."""
 
     def __init__(
@@ -65,9 +65,9 @@ class AppLife:
         self.sockets: dict[Duplex, Work] = {}
         """Every open WebSocket, and who serves it."""
         self.disconnects = Disconnects(service, service.admission.shared.disconnected_requests)
-        self.legacy: Legacy
-        self.modern: Modern
-        self.pair: Pair
+        self.legacy: SessionHandler
+        self.modern: StatelessHandler
+        self.pair: SseTransport
         self._metrics: Metrics | None = None
         self._heartbeat: Heartbeat | None = None
         self._kept_alive = 0.0

@@ -32,14 +32,14 @@ from ....wire.revisions import ASSUMED, BY_NAME
 from .body_reader import Work
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .exchange import Exchange, Head, Posted, refuse, retry_after, unsent
+from .http_exchange import Exchange, Head, Posted, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions, unknown_session
 
 if TYPE_CHECKING:
     from ....workers.shared import SharedSessions
-    from .life import AppParts
+    from .app_state import AppParts
 
 Done = TypeVar("Done")
 SESSION_HEADER: Final = "mcp-session-id"
@@ -47,7 +47,7 @@ NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"}
 """Requests that promise something on the general stream; refused where there is none."""
 
 
-class Legacy:
+class SessionHandler:
     """The legacy half of one app."""
 
     def __init__(self, parts: AppParts, ended: EndedSessions | None = None) -> None:

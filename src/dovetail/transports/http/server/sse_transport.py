@@ -21,11 +21,11 @@ from ....wire.sse import encode_event
 from ....workers.mail import Done, Mail, Posted
 from .disconnects import DisconnectWatch
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, refuse
+from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
 if TYPE_CHECKING:
-    from .life import AppParts
+    from .app_state import AppParts
 
 Fields = Sequence[tuple[bytes, bytes]]
 
@@ -58,7 +58,7 @@ class EventLink(Link):
         self.stream.abandon()
 
 
-class Pair:
+class SseTransport:
     """The HTTP+SSE connections of one app."""
 
     def __init__(self, parts: AppParts, mail: Mail | None) -> None:
