@@ -187,6 +187,7 @@ ANSWERED = {
     "MissingScope",
     "NoToken",
     "ReturnError",
+    "ServerBusy",
     "ShareFull",
     "ShuttingDown",
     "WorkerLost",

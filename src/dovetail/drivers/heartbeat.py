@@ -91,6 +91,7 @@ class ConnectionHeartbeat:
                 part.cancel()
         if self._quiet is not None:
             self._quiet.stop()
+            self._quiet = None  # it refers to this object, which refers to the connection
 
     def _check_begun(self) -> None:
         if not self._duplex.endpoint.understood:

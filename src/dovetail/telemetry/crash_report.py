@@ -13,11 +13,13 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
 from ..settings import CRASH_REPORTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 log = logging.getLogger("dovetail")
 
@@ -41,7 +43,9 @@ def reported() -> Generator[None, None, None]:
 
 def write(error: BaseException) -> Path | None:
     """Write the report of ``error``; None if there is no place for it."""
-    folder = Path(os.environ.get(FOLDER) or _state() / "dovetail" / "crashes")
+    from pathlib import Path  # it takes time to load, and no server needs it before
+
+    folder = Path(os.environ.get(FOLDER) or os.path.join(_state(), "dovetail", "crashes"))
     path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,8 +59,8 @@ def write(error: BaseException) -> Path | None:
     return path
 
 
-def _state() -> Path:
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+def _state() -> str:
+    return os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 
 
 def _report(error: BaseException) -> dict[str, Any]:

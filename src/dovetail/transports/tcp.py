@@ -128,6 +128,7 @@ class _Connection(SocketLink):
         self._count(0)
         if self._idle is not None:
             self._idle.stop()
+            self._idle = None  # it refers to this object
         super().connection_lost(exc)
 
     def _check(self) -> bool:
