@@ -7,8 +7,8 @@ import pytest
 
 from dovetail.auth import settings
 from dovetail.auth.proxy import login, tokens, users
-from dovetail.settings import MEMORY_STORE_ENTRIES
 from dovetail.stores import MemoryStore
+from dovetail.stores.memory import MEMORY_STORE_ENTRIES
 from tests.support.aio import run
 
 from .proxied import query_of

@@ -16,8 +16,9 @@ from dovetail.cli import target
 from dovetail.cli.main import COMMANDS, main
 from dovetail.cli.run import address, parser, read
 from dovetail.errors import DovetailError
-from dovetail.settings import DRAIN_SECONDS, GRACE_SECONDS, TEARDOWN_SECONDS
+from dovetail.settings import GRACE_SECONDS, TEARDOWN_SECONDS
 from dovetail.sync import Client
+from dovetail.transports.running import DRAIN_SECONDS
 from tests.support.aio import run
 from tests.support.faces import FILE
 from tests.support.process import CLI, Served, started

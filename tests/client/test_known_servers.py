@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServer, KnownServers
-from dovetail.settings import TENTATIVE_SECONDS
+from dovetail.client.connecting.known_servers import TENTATIVE_SECONDS, KnownServer, KnownServers
 from dovetail.testing import FakeClock
 
 from ..support.aio import run

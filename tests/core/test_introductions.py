@@ -10,10 +10,16 @@ import pytest
 
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Rejection
-from dovetail.core.introductions import Fixed, Introduction, Introductions
+from dovetail.core.introductions import (
+    META_KEPT,
+    META_KEPT_BYTES,
+    META_KEPT_DEPTH,
+    Fixed,
+    Introduction,
+    Introductions,
+)
 from dovetail.errors import RemoteProtocolError
 from dovetail.model import ClientCapabilities, ServerCapabilities
-from dovetail.settings import META_KEPT, META_KEPT_BYTES, META_KEPT_DEPTH
 from dovetail.wire.dialects import DIALECTS
 from dovetail.wire.frames import decode
 from tests.core.messages import CAPABILITIES, CLIENT_INFO, LOG_LEVEL, VERSION, headers, server_admission

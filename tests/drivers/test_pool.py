@@ -171,7 +171,7 @@ async def test_no_call_is_lost_between_cancellations_and_closings() -> None:
 
 @run
 async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.settings.IDLE_THREAD_SECONDS", 0.02)
+    monkeypatch.setattr("dovetail.drivers.pool.IDLE_THREAD_SECONDS", 0.02)
     pool = Threads(4, name="test-pool")
     await asyncio.gather(*(pool.run(time.sleep, 0.01) for _ in range(4)))
     await until(lambda: not workers())

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.settings import STDERR_KEPT
 from dovetail.transports import child
+from dovetail.transports.child import STDERR_KEPT
 from tests.support.aio import run
 from tests.support.waiting import wait_until
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.settings import TURN_LINES
 from dovetail.transports import child, websocket
+from dovetail.transports.stream import TURN_LINES
 from tests.support.aio import run
 
 from .recorder import Recorder, pair

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from dovetail import Server
-from dovetail.settings import INTRODUCTION_BYTES, KEPT_CAPABILITIES, VIOLATIONS
+from dovetail.core.admit import INTRODUCTION_BYTES
+from dovetail.core.phases import KEPT_CAPABILITIES
+from dovetail.drivers.duplex import VIOLATIONS
 from dovetail.transports import tcp
 from tests.support.aio import run
 from tests.support.waiting import HANG

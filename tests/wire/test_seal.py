@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from dovetail.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from dovetail.settings import OWN_TOKENS_KEPT
-from dovetail.wire.seal import Keys, Seal, bind, digest
+from dovetail.wire.seal import OWN_TOKENS_KEPT, Keys, Seal, bind, digest
 
 SECRET = b"a secret of thirty-two bytes ..."
 seal = Seal(Keys(SECRET))

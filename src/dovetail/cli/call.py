@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,13 +22,16 @@ from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
-from ..settings import NAMES_LISTED, Timeouts
+from ..settings import Timeouts
 from ..telemetry.terminal import log_to_stderr, printable
 from . import costs, output
 from .asking import ask
 from .output import Bar, Printer, stderr_of_child
 from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
+
+NAMES_LISTED: Final = 10
+"""Names that a message lists at most."""
 
 T = TypeVar("T")
 _HELP = {

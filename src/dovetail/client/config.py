@@ -11,14 +11,14 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from msgspec import Struct, field
 
 from ..drivers.clock import Clock, LoopClock
 from ..drivers.layering import Layer, Wrapper
 from ..model import Implementation
-from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
+from ..settings import LONG_PROBE, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.base import limits_of
 from ..wire.frames import RequestId
@@ -33,6 +33,9 @@ from .connecting.targets import Target, parse_target
 if TYPE_CHECKING:
     from ..surface.contract import Contract
     from ..telemetry.events import Events
+
+PROBE_SECONDS: Final = 3.0
+"""How long a server may be silent about `server/discover` before it is taken for a legacy one."""
 
 Callback = Callable[..., Any]
 OnProgress = Callable[[float, float | None, str | None], Any]

@@ -10,17 +10,20 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..core.connection import ConnectionMachine
 from ..errors import DovetailError, StateError, TransportError
-from ..settings import DRAIN_POLL, Reconnect
+from ..settings import Reconnect
 from .answering.answers import call_back
 from .config import ClientConfig
 from .conversation import Conversation
 
 if TYPE_CHECKING:
     from .connecting.connections import Connections
+
+DRAIN_POLL: Final = 0.01
+"""Between two looks whether the calls of a client that closes have ended."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -35,7 +35,7 @@ from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Implementation, ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from ..settings import INTRODUCTION_BYTES, NAME_ECHO, Limits
+from ..settings import NAME_ECHO, Limits
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
@@ -50,6 +50,9 @@ from .limits import SharedLimits
 from .offers import Offers, Side
 from .principal import Principal
 from .questions import check_question
+
+INTRODUCTION_BYTES: Final = 256 << 10
+"""Bytes of ``initialize``; what is read of it costs twenty times its size."""
 
 NOTHING: Final = ClientCapabilities()
 INITIALIZE: Final = "initialize"

@@ -9,16 +9,20 @@ What is kept belongs to all calls that bring the same bytes: none of them can ch
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..model import CallToolRequestParams, ClientCapabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO
-from ..settings import META_KEPT, META_KEPT_BYTES, META_KEPT_DEPTH
 from ..wire.codec import Codec
 from ..wire.duplicates import decode_members
+
+META_KEPT: Final = 256
+META_KEPT_BYTES: Final = 1 << 10
+META_KEPT_DEPTH: Final = 8
+"""How many ``_meta`` of all clients together are judged only once, and how long and how deep each may be."""
 
 _text = msgspec.json.Decoder(str).decode
 

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from ..errors import LocalProtocolError, Refusal
-from ..settings import ID_ATTEMPTS, Limits
+from ..settings import Limits
 from ..wire.frames import RequestId
+
+ID_ATTEMPTS: Final = 1000
+"""How often a generator of ids may come up with one that is taken."""
 
 _NOTHING: Final = float("-inf")
 

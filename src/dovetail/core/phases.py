@@ -15,13 +15,20 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import ProtocolError, Refusal, StateError
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
-from ..settings import CLIENT_INFO_BYTES, KEPT_CAPABILITIES, NAME_KEPT
 from ..shapes import is_object
 from ..wire.codec import Codec
 from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
 from .channel import Call, Session
 from .principal import Principal
+
+CLIENT_INFO_BYTES: Final = 4096
+"""Bytes of a client's description of itself that are kept for as long as it is connected; of more, its names are."""
+NAME_KEPT: Final = 200
+"""Characters of each of those."""
+KEPT_CAPABILITIES: Final = 2048
+"""Bytes of a client's capabilities. They are kept as well, over HTTP in the id of the session, which travels in a
+header: many peers take 8 KiB at most."""
 
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "negotiating": {"initialized": "ready", "drain": "draining", "close": "closed"},

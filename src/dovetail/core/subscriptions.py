@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .. import model as m
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
-from ..settings import DEEPEST_RESOURCE, Limits
+from ..settings import Limits
 from ..wire.frames import RequestId
 from ..wire.shared_params import ParamsFor, SharedParams
 from .channel import Call, Session
@@ -26,6 +26,9 @@ from .limits import SharedLimit, busy
 from .metadata import require
 from .principal import Principal, key_of
 from .rights import Rights, visible
+
+DEEPEST_RESOURCE: Final = 64
+"""Levels above a resource whose subscribers are looked for."""
 
 ListKind = Literal["tools", "prompts", "resources"]
 Notify = Callable[[str, Struct | None], None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..settings import LONGEST_BAGGAGE
+LONGEST_BAGGAGE: Final = 8192
+"""Characters of one member of a trace context: W3C Baggage has everybody pass on so many. Longer ones are left out."""
 
 MEMBERS: Final = ("traceparent", "tracestate", "baggage")
 

@@ -37,12 +37,15 @@ from ..core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, VIOLATIONS, Limits, Timeouts
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Limits, Timeouts
 from ..wire.frames import decode, too_large
 from .cancellation import CancelledCalls
 from .heartbeat import ConnectionHeartbeat
 from .requests import Requests
 from .run import Runner, ShuttingDown
+
+VIOLATIONS: Final = 8
+"""Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
 
 log = logging.getLogger("dovetail")
 

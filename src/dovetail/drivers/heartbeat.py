@@ -12,10 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError, RequestTimeout, TransportError
-from ..settings import INITIALIZE_SECONDS, PING_SECONDS, Timeouts
+from ..settings import INITIALIZE_SECONDS, Timeouts
 
 if TYPE_CHECKING:
     from .duplex import Duplex
+
+PING_SECONDS: Final = 30.0
+"""Seconds the client of a quiet session has to answer our ping."""
 
 log = logging.getLogger("dovetail")
 

@@ -17,7 +17,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from .. import settings
+IDLE_THREAD_SECONDS: Final = 30.0
+"""After which a worker thread without work ends."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,7 +161,7 @@ class Threads:
                     return job
                 if generation != self._generation:
                     return None
-                if not self._changed.wait(settings.IDLE_THREAD_SECONDS) and not self._jobs:
+                if not self._changed.wait(IDLE_THREAD_SECONDS) and not self._jobs:
                     self._alive -= generation == self._generation
                     return None
 

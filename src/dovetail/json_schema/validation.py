@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from .. import extras
-from ..settings import REASON_LENGTH
 from .problem import Problem, SchemaError
 from .size import Schema, measure
+
+REASON_LENGTH: Final = 1000
+"""Characters of a reason why a value or a schema cannot be used."""
 
 _MAX_BACKTRACKS: Final = 100_000
 """Backtracking steps of one pattern on one string."""

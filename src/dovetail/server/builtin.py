@@ -19,7 +19,7 @@ from ..core.channel import Call, Channel
 from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError, Refusal
-from ..settings import BUSY_SECONDS, NAME_ECHO, URI_ECHO
+from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
@@ -28,6 +28,9 @@ from .signatures.returns import writable
 
 if TYPE_CHECKING:
     from .server import Server
+
+BUSY_SECONDS: Final = 5.0
+"""When a peer is asked to come back that found others holding too much."""
 
 Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from ..core.channel import Call, Session
 from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
-from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
+from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store, StoreUnavailable, StoreUnreadable
 from ..stores.bounds import HANDLES_ALL, HANDLES_OWN, PLACE_SECONDS, STATE_ALL, STATE_ATTEMPTS, STATE_OWN
 from ..stores.places import Places, free, owner_of, renew
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from .context import Context
     from .signatures.objects import Field
     from .signatures.parameters import Signature
+
+HANDLE_SECONDS: Final = 3600.0
+"""How long a value is kept under a handle unless told otherwise."""
+KEPT_BYTES: Final = 1 << 20
+"""Bytes of one value that a handler keeps, as JSON."""
 
 T = TypeVar("T")
 
@@ -66,7 +71,7 @@ def written(value: Any) -> bytes:
     """``value`` as JSON.
 
     Raises:
-        ValueError: it is larger than `settings.KEPT_BYTES`.
+        ValueError: it is larger than `KEPT_BYTES`.
         TypeError: it has no JSON form.
     """
     data = encode(value)

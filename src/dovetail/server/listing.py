@@ -21,11 +21,13 @@ from ..core.rights import Rights, visible
 from ..errors import ProtocolError
 from ..model import ClientCapabilities, PaginatedResult
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
-from ..settings import PAGES_KEPT
 from ..wire.seal import bind
 
 if TYPE_CHECKING:
     from .server import Server
+
+PAGES_KEPT: Final = 512
+"""Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
 
 NEVER: Final = 1 << 53
 """A cursor ends with its list, not with time."""

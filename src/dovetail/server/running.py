@@ -17,7 +17,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from weakref import WeakSet
 
 from ..core.channel import Session
@@ -27,7 +27,7 @@ from ..drivers.pool import Threads
 from ..drivers.semaphore import Turns
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
 from ..layers.health import Health, Watched
-from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
+from ..settings import RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
     from .watching import Watches
+
+HANDLER_QUEUE: Final = 100
+"""Calls that wait for a handler with a ``limit``, unless its ``queue`` says otherwise; one more is refused."""
 
 Enter = Callable[[], AbstractAsyncContextManager[Any]]
 Run = Literal["thread", "inline", "process"]

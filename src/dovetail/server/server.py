@@ -23,7 +23,7 @@ from ..core.channel import EMPTY, Call, Session
 from ..core.subscriptions import LIST_KINDS, Hub, News
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions, check_kinds
+from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
 from ..stores.bounds import STORE_LOOK
 from ..wire.dialects import Dialect, dialect_of
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
     from .watching import Source, Watches
+
+STATE_LIFETIME: Final = 3600.0
+"""Seconds for which the state of an unanswered question is good."""
 
 _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools": {"listChanged": True},

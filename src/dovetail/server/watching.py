@@ -18,10 +18,13 @@ from urllib.parse import quote
 
 from ..core.subscriptions import News
 from ..drivers.heartbeat import repeat
-from ..settings import WATCH_SECONDS, WATCHED_FILES
+from ..settings import WATCH_SECONDS
 
 if TYPE_CHECKING:
     from .server import Server
+
+WATCHED_FILES: Final = 10_000
+"""Files of one folder that are watched."""
 
 log = logging.getLogger("dovetail.server")
 

@@ -10,11 +10,15 @@ import bisect
 import heapq
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ..settings import MEMORY_STORE_BYTES, MEMORY_STORE_ENTRIES, SCAN_PAGE
+from ..settings import SCAN_PAGE
 from .base import StoreFull, Take, entry_name, split
 from .listeners import Listeners
+
+MEMORY_STORE_ENTRIES: Final = 10_000
+MEMORY_STORE_BYTES: Final = 256 << 20
+"""What a store in memory holds unless told otherwise."""
 
 
 class _Entry(NamedTuple):

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
-from ..settings import CRASH_REPORTS
+
+CRASH_REPORTS: Final = 20
+"""Reports of abnormal ends that are kept; the oldest go."""
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,10 @@ from msgspec import Struct
 from ..errors import DovetailError, ProtocolError
 from ..model.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..server import Server
-from ..settings import RERUN_RUNS
 from ..wire.revisions import newest
+
+RERUN_RUNS: Final = 100
+"""Runs of one handler that `testing.rerun` goes through."""
 
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Takes the method and params of a question, returns the result a client would send."""

@@ -14,13 +14,20 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..core.channel import Process, Receiver
 from ..errors import TransportError
-from ..settings import CHILD_GRACE, LAST_WORDS, STATUS_SECONDS, STDERR_KEPT, Limits
+from ..settings import LAST_WORDS, Limits
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
+
+CHILD_GRACE: Final = 2.0
+"""For a child to end after its stdin was closed, and again after SIGTERM."""
+STDERR_KEPT: Final = 8 << 10
+"""Bytes of a child's stderr kept to explain a failure."""
+STATUS_SECONDS: Final = 0.3
+"""To wait for the exit status of a child once its stdout has ended, so that the error can name it."""
 
 _POSIX = "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 _WINDOWS = (

@@ -16,17 +16,20 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
-    DRAIN_SECONDS,
     GRACE_SECONDS,
-    INTERRUPT_SECONDS,
     TEARDOWN_SECONDS,
 )
 from ..telemetry.crash_report import reported
+
+DRAIN_SECONDS: Final = 5.0
+"""For calls to finish after SIGTERM."""
+INTERRUPT_SECONDS: Final = 0.4
+"""From SIGINT to the end, come what may."""
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM

@@ -15,13 +15,18 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
-from ..settings import SKIPPED_SIZES, STREAM_CHUNK, TURN_LINES, Limits
+from ..settings import STREAM_CHUNK, Limits
 from ..wire.frames import LINE_FEED
 from ..wire.lines import LineBuffer
+
+TURN_LINES: Final = 100
+"""Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
+SKIPPED_SIZES: Final = 8
+"""How many times the size limit of an oversized line is read over before the peer is given up."""
 
 
 class Source(Protocol):

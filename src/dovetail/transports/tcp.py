@@ -12,7 +12,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from ssl import CERT_REQUIRED, SSLContext
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..auth.server.links import certificate_principal
 from ..core.channel import Receiver, Service
@@ -21,20 +21,23 @@ from ..drivers.duplex import Duplex, accept, lifespan
 from ..drivers.heartbeat import Heartbeat
 from ..errors import Refusal, RequestTimeout, TransportError
 from ..settings import (
-    CONNECT_SECONDS,
     GRACE_SECONDS,
-    KEEPALIVE_INTERVAL,
-    KEEPALIVE_PROBES,
-    KEEPALIVE_SECONDS,
-    TCP_CONNECTIONS,
-    TCP_IDLE_SECONDS,
-    TLS_SECONDS,
     Limits,
 )
 from . import running, unix
 from .bind_address import why_not_bound
 from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
+
+CONNECT_SECONDS: Final = 30.0
+TCP_CONNECTIONS: Final = 1000
+TCP_IDLE_SECONDS: Final = 300.0
+KEEPALIVE_SECONDS: Final = 60
+KEEPALIVE_INTERVAL: Final = 15
+KEEPALIVE_PROBES: Final = 4
+"""After how much silence the kernel asks whether the peer is still there, how often and how many times."""
+TLS_SECONDS: Final = 10.0
+"""What a client has for its handshake."""
 
 _KEEPALIVE = (
     ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),

@@ -14,14 +14,14 @@ import logging
 import ssl as tls
 from collections import deque
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from .. import extras
 from ..client.fetch import StatusError
 from ..core.channel import Link, Receiver
 from ..drivers.heartbeat import Heartbeat
 from ..errors import RequestTimeout, TransportError
-from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
+from ..settings import TURN_BYTES, TURN_MESSAGES, Limits
 from .http.client.addresses import shown
 from .http.client.dialing import dial
 from .http.client.requests import quote, status_advice
@@ -38,6 +38,11 @@ try:
     from websockets.uri import parse_uri
 except ImportError:
     raise extras.missing("websockets", "a WebSocket target") from None
+
+WEBSOCKET_PING: Final = 30.0
+"""Seconds between two pings, and those a server has to answer one."""
+WEBSOCKET_CLOSING: Final = 1.0
+"""Seconds the server gets to answer our close frame."""
 
 SUBPROTOCOLS = ("mcp", "mcp.v1")
 """Offered in this order: the official one, and erlmcp's."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -34,11 +34,14 @@ from ..settings import (
     LONGEST_ID,
     NAME_ECHO,
     REREAD_BYTES,
-    REWRITTEN_BYTES,
-    SHALLOW_BYTES,
-    SHALLOW_DEPTH,
 )
 from .duplicates import decode_members, twice
+
+SHALLOW_BYTES: Final = 4096
+SHALLOW_DEPTH: Final = 8
+"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+REWRITTEN_BYTES: Final = 4 << 10
+"""Bytes up to which a message is written again to see whether a key came twice; parts of longer ones are counted."""
 
 RequestId = int | str
 

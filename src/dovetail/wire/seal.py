@@ -25,8 +25,14 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from ..settings import OWN_TOKEN_LENGTH, OWN_TOKENS_KEPT, SEAL_KEYS_KEPT, SHORTEST_KEY, Limits
+from ..settings import SEAL_KEYS_KEPT, Limits
 from .frames import UNREADABLE
+
+OWN_TOKENS_KEPT: Final = 1024
+OWN_TOKEN_LENGTH: Final = 1024
+"""Sealed tokens, and their characters, that the process which made them knows again without opening them."""
+SHORTEST_KEY: Final = 16
+"""Bytes that a secret to seal with has at least."""
 
 Purpose = Literal["state", "cursor", "session", "dpop"]
 """What a token is for. A token of one purpose never opens as another: the keys differ."""

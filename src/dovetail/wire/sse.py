@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
-from ..settings import EVENT_LINES, LONGEST_EVENT_ID
+from ..settings import LONGEST_EVENT_ID
 from .frames import CARRIAGE_RETURN, LINE_FEED, too_large
+
+EVENT_LINES: Final = 64 << 10
+"""Lines of one event of an event stream."""
 
 COMMENT = b":\n\n"
 """Write this to keep an idle stream alive."""

@@ -12,7 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ...settings import CHALLENGE_LENGTH, CHALLENGES_READ
+CHALLENGE_LENGTH: Final = 16 << 10
+"""Characters that are read of one WWW-Authenticate header."""
+CHALLENGES_READ: Final = 16
+"""Challenges that are read of one answer."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _TOKEN68: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*(?=[ \t]*(?:,|$))")

@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct, json
 
@@ -20,8 +20,11 @@ from ...core.task_faces import CORE, core_list, outcome, related
 from ...core.task_machine import TaskMachine
 from ...errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ...model import Error
-from ...settings import QUESTION_POLL, QUESTION_TTL
 from ...wire.dialects import wire_error
+
+QUESTION_TTL: Final = 3_600_000
+QUESTION_POLL: Final = 500
+"""Milliseconds the answer to a question that was asked as a task is kept at most; those between two looks at it."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from math import inf
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -35,13 +35,8 @@ from ...errors import (
 )
 from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams, ReadResourceResult
 from ...settings import (
-    CALL_REPEATS,
-    LIST_ENTRIES,
-    LIST_PAGES,
-    REFUSAL_REPEATS,
     SHED_SECONDS,
     SHORTEST_RETRY,
-    UNREACHED_SECONDS,
     Timeouts,
 )
 from ...wire.methods import METHODS, Method
@@ -52,6 +47,16 @@ from ..connecting.connections import Connections
 from ..conversation import Conversation
 from ..fetch import StatusError
 from ..life import Life, delay
+
+CALL_REPEATS: Final = 2
+"""How often one call is repeated by itself after a loss."""
+REFUSAL_REPEATS: Final = 5
+"""How often one call is repeated that the server refused, and told when to come back."""
+LIST_PAGES: Final = 1000
+LIST_ENTRIES: Final = 1_000_000
+"""Entries of one list, all pages together."""
+UNREACHED_SECONDS: Final = 3.0
+"""For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 
 _NO_OPTIONS: CallOptions = {}
 PLAIN: SendOptions = {}

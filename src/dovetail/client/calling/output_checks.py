@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from ... import extras
 from ...errors import RemoteProtocolError
 from ...json_schema.problem import SchemaError
 from ...json_schema.validation import Validator
-from ...settings import CHECKED_AT_ONCE
+
+CHECKED_AT_ONCE: Final = 1000
+"""Values in a structured result above which it is checked beside the event loop."""
 
 Checking = Literal["strict", "warn", "off"]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET
 
 from ... import model as m
 from ...core.task_machine import TERMINAL
 from ...errors import ProtocolError, RequestTimeout, ToolError
-from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_GOODBYE, TASK_POLL, Timeouts
+from ...settings import Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
 from ...wire.dialects.base import REASON, VENDOR
 from ...wire.methods import METHODS
@@ -26,6 +26,13 @@ from ..config import CallOptions
 
 if TYPE_CHECKING:
     from .calls import Calls
+
+TASK_POLL: Final = 0.5
+"""Between two looks at a task, unless its server names another time between the next two."""
+SHORTEST_TASK_POLL: Final = 0.02
+LONGEST_TASK_POLL: Final = 30.0
+TASK_GOODBYE: Final = 0.5
+"""Seconds a caller who stops waiting for a task is held up until the server has heard of it."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -12,7 +12,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,7 +22,6 @@ from ...core.metadata import of_version
 from ...drivers.requests import SendOptions
 from ...errors import CapabilityError, DovetailError, ProtocolError, RegistrationError, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
-from ...settings import READ_IN_TURN
 from ...wire.codec import Codec
 from ...wire.headers import ANNOTATION, HeaderMap, argument_headers, header_map
 from ...wire.methods import METHODS
@@ -32,6 +31,9 @@ from .calls import Calls
 from .output_checks import OutputChecks
 from .results import ToolResult
 from .task_handles import AnyTask, TaskHandle, task_of
+
+READ_IN_TURN: Final = 256 << 10
+"""Bytes of a large message that are read from a host before others get their turn."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -26,7 +26,7 @@ from ...errors import (
     TransportError,
 )
 from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
-from ...settings import LAST_WORDS, LONG_PROBE, NEGOTIATION_STEPS, Timeouts
+from ...settings import LAST_WORDS, LONG_PROBE, Timeouts
 from ...wire.revisions import BY_NAME, Revision
 from ..conversation import Conversation
 from ..fetch import StatusError
@@ -35,6 +35,9 @@ from .negotiate import Outcome, Step, after_initialize, after_probe, first_step,
 
 if TYPE_CHECKING:
     from .connections import Connections
+
+NEGOTIATION_STEPS: Final = 12
+"""No ladder has more rungs; a decision that loops ends here."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -24,7 +24,7 @@ from ...drivers.layering import compose_notes
 from ...drivers.requests import Outgoing
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 from ...model.meta import LOG_LEVEL
-from ...settings import URL_ELICITATIONS, Timeouts
+from ...settings import Timeouts
 from ...wire.dialects.base import VENDOR
 from ...wire.methods import Method
 from ...wire.revisions import REVISIONS
@@ -36,6 +36,9 @@ from ..conversation import Conversation
 from .connect import Attempt, Established
 from .listening import Listening
 from .openers import opener_for
+
+URL_ELICITATIONS: Final = 16
+"""Entries of one URLElicitationRequired error that are put before the user."""
 
 log = logging.getLogger("dovetail.client")
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
 from msgspec import Struct
 
-from ...settings import KNOWN_SERVERS_KEPT, TENTATIVE_SECONDS
+KNOWN_SERVERS_KEPT: Final = 1024
+TENTATIVE_SECONDS: Final = 300.0
+"""Until a server that was silent about the probe is probed again."""
 
 
 class KnownServer(Struct, frozen=True):

@@ -11,12 +11,14 @@ only the three modern ones prove anything. Every step is taken at most once, so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ...settings import VERSIONS_READ
 from ...wire.revisions import BY_NAME, REVISIONS, newest
+
+VERSIONS_READ: Final = 64
+"""Versions that are read of what a server says it supports: those we might know are few."""
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 _STAY_MODERN = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY})

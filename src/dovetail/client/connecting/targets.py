@@ -21,14 +21,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from ...core.channel import Link, Responder
-from ...settings import LABEL_LENGTH
 from ..conversation import Conversation
+
+LABEL_LENGTH: Final = 120
+"""Characters of a command that a message shows."""
 
 
 @runtime_checkable

@@ -7,15 +7,18 @@ pure functions, `payload` and `read`, and in a few words for the same things.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 
 import msgspec
 from msgspec import Struct
 
 from ...errors import ProtocolError, TransportError
 from ...model import CreateMessageRequestParams, CreateMessageResult
-from ...settings import SAMPLER_ANSWER, SAMPLER_SECONDS
+from ...settings import SAMPLER_SECONDS
 from ..fetch import Fetch
+
+SAMPLER_ANSWER: Final = 16 << 20
+"""The largest answer of a model's provider."""
 
 _REFUSED = {
     404: "model_not_available",

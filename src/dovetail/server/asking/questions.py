@@ -17,9 +17,12 @@ from ... import model as m
 from ...core.questions import broken_tool_loop
 from ...core.rounds import Put, put
 from ...errors import RemoteProtocolError
-from ...settings import FORMS_KEPT, QUESTION_LENGTH, SAMPLE_TOKENS
+from ...settings import FORMS_KEPT, QUESTION_LENGTH
 from ...wire.leniency import explain
 from .forms import Form, form_of
+
+SAMPLE_TOKENS: Final = 1024
+"""Tokens a client's model is asked for at most, unless the handler says otherwise."""
 
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")

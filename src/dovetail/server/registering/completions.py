@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import UNSET, Struct
 
 from ...errors import RegistrationError
 from ...model import Completion
-from ...settings import COMPLETIONS
 from ..signatures.parameters import read_signature
+
+COMPLETIONS: Final = 100
+"""Values in one answer to ``completion/complete``, by the specification."""
 
 
 class Completer(Struct, frozen=True, eq=False):

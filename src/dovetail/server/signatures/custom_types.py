@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Final, Literal, Union, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...settings import ALTERNATIVES_SHOWN
 from ...shapes import is_object
 from .objects import Field, Shape
+
+ALTERNATIVES_SHOWN: Final = 4
+"""Members of a union for which it is said why a value does not fit."""
 
 Decode = Callable[[Any], Any]
 _TAG: Final = "tag__"

@@ -12,8 +12,13 @@ import msgspec
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
 from ...json_schema.references import target
-from ...settings import HINTS, MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
+from ...settings import HINTS, NAME_SHOWN
 from ...shapes import is_object
+
+MOST_PROBLEMS: Final = 10
+"""Things that are said to be wrong with one value; more would not help anybody."""
+VALUES_SHOWN: Final = 20
+"""Allowed values that are named when none of them was given."""
 
 # Compiled when the first value is wrong: a server that is only listed does not pay for them.
 _AT: Final = r" - at (?:`key` in )?`([^`]*)`"

@@ -17,8 +17,11 @@ from urllib.parse import quote
 
 from ...errors import RegistrationError
 from ...model import Skill, SkillResource
-from ...settings import SKILL_BYTES, SKILL_DEPTH, SKILL_FILES
+from ...settings import SKILL_BYTES, SKILL_FILES
 from ...wire.frontmatter import FrontmatterError, read_frontmatter
+
+SKILL_DEPTH: Final = 16
+"""Levels of folders that are searched for skills, and that one skill may have."""
 
 MANIFEST: Final = "SKILL.md"
 SCHEME: Final = "skill://"

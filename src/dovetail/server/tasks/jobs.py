@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -17,8 +17,11 @@ from ...core.channel import Call
 from ...core.task_faces import related
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
-from ...settings import RETRY_AFTER_MS, TASK_CANCEL_SECONDS
+from ...settings import RETRY_AFTER_MS
 from .task_channel import TaskChannel
+
+TASK_CANCEL_SECONDS: Final = 5.0
+"""Seconds cancelled work of tasks gets to give in when the server stops."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...core.task_machine import FaceName, TaskMachine
-from ...settings import TASK_GRACE
 from ...stores.base import Store, split
 from ...stores.records import Records
 from .owned import Ended, Owned, owner
 
 if TYPE_CHECKING:
     from ..server import Server
+
+TASK_GRACE: Final = 60.0
+"""Seconds beyond its time to live for which a task is known to be unfinished."""
 
 LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
 MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})

@@ -35,7 +35,7 @@ from ...model import (
     SubscriptionFilter,
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
-from ...settings import LONGEST_REASON, NAME_ECHO
+from ...settings import NAME_ECHO
 from ...wire.dialects.base import REASON, error_from_wire
 from ..elsewhere import TaskTool
 from ..listing import open_cursor, page_size, seal_cursor
@@ -46,6 +46,9 @@ from .work import Tasks
 
 if TYPE_CHECKING:
     from ..server import Server
+
+LONGEST_REASON: Final = 1024
+"""Characters of the reason for which a task is cancelled."""
 
 EXTENSION: Final = f"extensions.{TASKS_EXTENSION}"
 CORE: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}

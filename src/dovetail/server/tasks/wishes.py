@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -15,8 +15,13 @@ from ...core.task_machine import FaceName, TaskCaller, TaskMachine
 from ...errors import ProtocolError
 from ...model import ErlmcpCreateTaskRequestParams, ErlmcpTaskMetadata
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import SHORTEST_TASK_TTL_MS, TASK_DEPENDENCIES, TaskOptions
+from ...settings import TaskOptions
 from .owned import checked
+
+SHORTEST_TASK_TTL_MS: Final = 1000
+"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+TASK_DEPENDENCIES: Final = 32
+"""Tasks that one may wait for."""
 
 
 class Wish(Struct, frozen=True):

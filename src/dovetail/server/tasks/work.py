@@ -26,7 +26,7 @@ from ...drivers.shielding import to_the_end
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import NAME_ECHO, TASK_NOTES
+from ...settings import NAME_ECHO
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
 from ...wire.methods import METHODS
@@ -43,6 +43,9 @@ from .wishes import Wish, task_for
 if TYPE_CHECKING:
     from ...workers.durable import Durable
     from ..server import Server
+
+TASK_NOTES: Final = 1.0
+"""Seconds after which other workers can see what a task says of itself."""
 
 log = logging.getLogger("dovetail.server")
 

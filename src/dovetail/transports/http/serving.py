@@ -18,7 +18,7 @@ from ... import extras
 from ...core.principal import Principal
 from ...drivers.pool import DaemonExecutor, Threads
 from ...errors import DovetailError
-from ...settings import HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
+from ...settings import HttpOptions
 from ...stores.memory import MemoryStore
 from ...stores.urls import check
 from ...telemetry.crash_report import reported
@@ -29,6 +29,11 @@ from .server.beside import places
 from .server.ended_sessions import EndedSessions
 from .server.http_exchange import HttpService
 from .server.identity import Identity
+
+HTTP_INTERRUPTED: Final = 1.0
+"""Seconds calls get to finish after SIGINT: somebody sits there and waits."""
+HTTP_MARGIN: Final = 5.0
+"""Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
 
 _ADDRESS: Final = frozenset(BindAddress.__struct_fields__)
 _OPTIONS: Final = frozenset(HttpOptions.__struct_fields__)

@@ -16,16 +16,24 @@ import select
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import httptools
 
 from ....errors import TransportError
-from ....settings import ANSWER_HEAD, PIECE_OVERHEAD, READ_AHEAD, REPEATED_HEADER
+from ....settings import ANSWER_HEAD
 from ...stream import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
 from .inflating import Body, Inflater, too_large
+
+READ_AHEAD: Final = 256 << 10
+"""Bytes of an answer that wait for their reader before the socket is stopped."""
+
+REPEATED_HEADER: Final = 32 << 10
+"""Characters of a header that comes again and again; joining them costs the square of that."""
+PIECE_OVERHEAD: Final = 64
+"""Bytes that a piece of a body takes beside its content."""
 
 _PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
 

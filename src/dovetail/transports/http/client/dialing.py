@@ -15,12 +15,15 @@ import ssl
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from ....errors import TransportError
-from ....settings import ANSWER_HEAD, NEXT_ADDRESS
+from ....settings import ANSWER_HEAD
 from .addresses import Origin
 from .proxies import Proxy
+
+NEXT_ADDRESS: Final = 0.25
+"""Seconds before the next address of a host is tried beside the first (RFC 8305)."""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: ([\t\x20-\x7e]{0,100})[^\r\n]*)?\r\n").match
 _is_address = re.compile(r"[\d.]+|.*:.*").fullmatch

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Final
 
 from ....errors import TransportError
-from ....settings import INFLATED_FREELY, INFLATED_PIECE, INFLATION
+
+INFLATED_PIECE: Final = 64 << 10
+"""Bytes that a packed answer is unpacked to at a time."""
+INFLATED_FREELY: Final = 4 << 20
+INFLATION: Final = 200
+"""How many times its size a packed answer may become, once it has become that many bytes."""
 
 _EITHER = 32 + zlib.MAX_WBITS
 """Reads the header of gzip or of zlib, whichever is there."""

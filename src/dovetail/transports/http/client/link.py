@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
@@ -27,15 +27,9 @@ from ....settings import (
     ERROR_EXCERPT,
     GOODBYE,
     HEADER_NAME_KEPT,
-    LONGEST_RETRY,
-    LONGEST_SESSION_ID,
     SHORTEST_RETRY,
-    STREAM_RESUMES,
-    STREAM_RETRY,
     TURN_BYTES,
     TURN_MESSAGES,
-    UNATTENDED_PAUSES,
-    UNATTENDED_POST,
 )
 from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
@@ -43,6 +37,18 @@ from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
 from .requests import OriginRequests, excerpt, media_type, quote, refusal_reason, status_error
+
+LONGEST_SESSION_ID: Final = 8 << 10
+"""Characters; it goes with every request, and servers limit what they read of a head."""
+STREAM_RETRY: Final = 1.0
+"""Seconds before a broken stream is resumed, when the server named none."""
+LONGEST_RETRY: Final = 60.0
+STREAM_RESUMES: Final = 10
+"""Resumptions of one stream that bring nothing, before it is given up."""
+UNATTENDED_POST: Final = 30.0
+"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
+UNATTENDED_PAUSES: Final = (0.1, 0.5, 2.0)
+"""Seconds after which such a message is sent again when the connection broke, or the server was short of something."""
 
 log = logging.getLogger("dovetail.client")
 

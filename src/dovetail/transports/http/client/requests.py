@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Final
 from urllib.parse import urljoin
 
 from ....client.auth import AuthRequest
 from ....client.config import ClientConfig
 from ....client.fetch import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
-from ....settings import CHALLENGES, ERROR_EXCERPT, LONGEST_RETRY_AFTER, REDIRECTS
+from ....settings import CHALLENGES, ERROR_EXCERPT, REDIRECTS
 from .addresses import same_origin, shown
+
+LONGEST_RETRY_AFTER: Final = 86_400
+"""Seconds; what a server asks for beyond them is cut."""
 
 Patience = Callable[[], AbstractContextManager[None]]
 

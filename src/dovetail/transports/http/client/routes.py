@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ....errors import TransportError
-from ....settings import HEAD_KEPT_BYTES, HEADS_KEPT
+from ....settings import HEADS_KEPT
 from .addresses import Address, address_of, shown
 from .proxies import Proxy, proxy_for
+
+HEAD_KEPT_BYTES: Final = 8 << 10
+"""How long a head is kept to be sent again."""
 
 ENCODINGS = "gzip, deflate"
 """What `inflating` unpacks."""

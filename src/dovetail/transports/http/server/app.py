@@ -23,7 +23,7 @@ from ....drivers.duplex import accept
 from ....drivers.layering import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
-from ....settings import USUAL_HEAD_BYTES, USUAL_HEADS, HttpOptions
+from ....settings import HttpOptions
 from ....telemetry.scraping import Scraping, wanted
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
@@ -41,6 +41,11 @@ from .session_handler import SESSION_HEADER, SessionHandler
 from .sse_transport import SseTransport
 from .stateless_handler import StatelessHandler
 from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, say_goodbye, serve_websocket
+
+USUAL_HEADS: Final = 256
+"""Combinations of headers remembered as good, so that the usual request costs one look-up."""
+USUAL_HEAD_BYTES: Final = 4 << 10
+"""How large a combination of headers is remembered."""
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""

@@ -19,12 +19,15 @@ from ....core.routes import Request, Response, Route
 from ....drivers.layering import Door
 from ....drivers.run import mask
 from ....errors import RegistrationError
-from ....settings import QUERY_MEMBERS, HttpOptions
+from ....settings import HttpOptions
 from ....telemetry.scraping import wanted
 from .app_state import AppState
 from .guards import Guard
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .identity import Identity
+
+QUERY_MEMBERS: Final = 256
+"""Members of a query that are taken apart for a handler; with more it is 400."""
 
 _BYTES: Final = ("content-type", "application/octet-stream")
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")

@@ -12,7 +12,8 @@ import secrets
 from contextlib import suppress
 from typing import Final
 
-from ....settings import ENDED_SLICE
+ENDED_SLICE: Final = 14_400.0
+"""Seconds; what is known of ended sessions is given up for so much time at once, when the last of it has expired."""
 
 Place = tuple[int, str, int]
 """The slice of time in which it expires, the process that opened it, and its number there."""

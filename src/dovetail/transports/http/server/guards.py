@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .... import extras
-from ....settings import PREFLIGHT_NAMES, HttpOptions
+from ....settings import HttpOptions
 from ...loopback import is_loopback
 from .http_exchange import CLOSE, TEXT_TYPE, Head, Headers
+
+PREFLIGHT_NAMES: Final = 64
+"""Header names read of a CORS preflight."""
 
 SINGLE: Final = (
     "host",

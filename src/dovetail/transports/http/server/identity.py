@@ -10,17 +10,20 @@ import inspect
 import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ....core.principal import Principal, as_principal
 from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
-from ....settings import LONGEST_TIMER, HttpOptions
+from ....settings import HttpOptions
 from .http_exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
 
 if TYPE_CHECKING:
     from ....auth.server.gate import Gate
+
+LONGEST_TIMER: Final = 31_536_000.0
+"""Seconds; no stream lives that long, whatever its token says."""
 
 log = logging.getLogger("dovetail")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from ....core.principal import Principal
 from ....drivers.heartbeat import PING_TIMEOUTS, answers_ping
 from ....errors import ProtocolError
-from ....settings import SESSION_STREAMS, HttpOptions
+from ....settings import HttpOptions
 from .disconnects import DisconnectWatch
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
@@ -15,6 +16,9 @@ from .http_exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
+
+SESSION_STREAMS: Final = 8
+"""General streams of one legacy session; the oldest makes room."""
 
 
 class SessionStreams:
