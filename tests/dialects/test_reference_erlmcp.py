@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Limits, ProtocolError, Server
+from dovetail import Client, Completion, Limits, ProtocolError, Server
 from dovetail.errors import KINDS
 from dovetail.transports import tcp
 from dovetail.wire.dialects.base import wire_error
@@ -151,3 +151,134 @@ async def test_a_request_before_initialized_is_refused() -> None:
     assert "result" in await ask({"jsonrpc": "2.0", "id": 4, "method": "tools/list"})
     writer.close()
     await listener.close()
+
+
+LABELLED = {
+    "pairs": [("OM", "Oman"), ("NO", "Norway")],
+    "a Completion": Completion(["OM", "NO"], labels=["Oman", "Norway"]),
+}
+
+
+@pytest.mark.parametrize("given", LABELLED)
+@run
+async def test_a_completion_has_a_label_for_each_value(given: str) -> None:
+    for dialect in ("erlmcp", "official"):
+        server = Server("x", "1", dialect=dialect)
+
+        @server.completion(ref="plan", argument="country")
+        def countries(value: str) -> Any:
+            return LABELLED[given]
+
+        argument = {"name": "country", "value": ""}
+        ref = {"type": "ref/prompt", "name": "plan"}
+        result = await Peer(server, "2025-11-25").result("completion/complete", ref=ref, argument=argument)
+        assert result["completion"]["values"] == ["OM", "NO"]
+        assert "labels" not in result["completion"]
+        if dialect == "official":
+            assert result["_meta"] == {"dovetail/labels": ["Oman", "Norway"]}
+        else:
+            assert result["completions"] == [
+                {"value": "OM", "label": "Oman"},
+                {"value": "NO", "label": "Norway"},
+            ]
+        await server.stop()
+
+
+@run
+async def test_labels_that_do_not_fit_the_values_are_a_failure() -> None:
+    server = Server("x", "1", dialect="erlmcp")
+
+    @server.completion(ref="plan", argument="country")
+    def countries(value: str) -> Completion:
+        return Completion(["a", "b"], labels=["A"])
+
+    argument, ref = {"name": "country", "value": ""}, {"type": "ref/prompt", "name": "plan"}
+    error = await Peer(server, "2025-11-25").error("completion/complete", ref=ref, argument=argument)
+    assert error["code"] == -32113
+    await server.stop()
+
+
+@pytest.mark.parametrize(("temperature", "good"), [(0.0, True), (2.0, True), (-0.1, False), (2.1, False)])
+@run
+async def test_a_temperature_is_between_0_and_2(temperature: float, good: bool) -> None:
+    server = shop()
+    preferences = {"temperature": temperature}
+    reply = await Peer(server, "2025-11-25").ask(
+        "prompts/get", name="plan", arguments={"city": "Oslo"}, modelPreferences=preferences
+    )
+    if good:
+        assert "result" in reply
+    else:
+        assert (reply["error"]["code"], reply["error"]["message"]) == (-32048, "Invalid model preferences")
+    await server.stop()
+
+
+@run
+async def test_the_answers_of_a_batch_have_the_order_of_its_requests() -> None:
+    server = Server("x", "1", dialect="erlmcp")
+    first = asyncio.Event()
+
+    @server.tool
+    async def slow() -> str:
+        """Wait for the other."""
+        await first.wait()
+        return "slow"
+
+    @server.tool
+    async def fast() -> str:
+        """Let the other go on."""
+        first.set()
+        return "fast"
+
+    listener = await tcp.listen(server)
+    reader, writer = await asyncio.open_connection(*listener.address[:2])
+
+    def call(id: Any, method: str, **params: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+    async def ask(message: Any) -> Any:
+        writer.write(json.dumps(message).encode() + b"\n")
+        return json.loads(await asyncio.wait_for(reader.readline(), HANG))
+
+    client = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    await ask(call(0, "initialize", **client))
+    writer.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    answers = await ask(
+        [
+            call("slow", "tools/call", name="slow"),
+            {"jsonrpc": "2.0", "method": "notifications/unknown"},
+            call("none", "no/such"),
+            call("fast", "tools/call", name="fast"),
+            call("list", "tools/list"),
+        ]
+    )
+    assert [answer["id"] for answer in answers] == ["slow", "none", "fast", "list"]
+    writer.close()
+    await listener.close()
+
+
+@run
+async def test_a_task_reports_that_its_work_has_begun() -> None:
+    server = Server("x", "1", dialect="erlmcp")
+
+    @server.tool(task="optional")
+    async def work() -> str:
+        """Work."""
+        return "done"
+
+    statuses: list[str] = []
+    done = asyncio.Event()
+
+    def on_task(params: Any) -> None:
+        statuses.append(params.status)
+        if params.status == "completed":
+            done.set()
+
+    async with Client(server, revision="2025-11-25", dialect="erlmcp", on_task=on_task) as client:
+        await client.create_task("work", {})
+        await asyncio.wait_for(done.wait(), HANG)
+    assert statuses == ["working", "completed"]  # on the wire: processing

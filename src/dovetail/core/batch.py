@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..errors import ProtocolError
-from ..wire.frames import encode_batch
+from ..wire.frames import RequestId, encode_batch
 from .admit import INITIALIZE
 from .channel import Call, Session
 from .limits import UNCOUNTED_BYTES, SharedLimit
@@ -21,7 +21,12 @@ class Batch(Struct, eq=False):
     buffered: SharedLimit
     """What the replies count against until the batch has been sent."""
     waiting: int = 0
-    replies: list[bytes] = []
+    replies: list[tuple[int, bytes]] = []
+    """Each with the position of its request."""
+    positions: dict[RequestId, int] = {}
+    """Where each request stands in the batch."""
+    read: int = 0
+    """Messages of the batch that need a reply, so far."""
     complete: bool = False
     """All messages of the batch have been read; before that nothing is written."""
     full: bool = False
@@ -47,19 +52,31 @@ class Batch(Struct, eq=False):
         self.counted += count
         return True
 
-    def settle(self, reply: bytes | None) -> bytes | None:
+    def begin(self, id: RequestId) -> None:
+        """A request of the batch has been admitted; its reply follows."""
+        self.waiting += 1
+        self.positions[id] = self.read
+        self.read += 1
+
+    def refuse(self, reply: bytes) -> None:
+        """A message of the batch is answered with an error at once."""
+        self.replies.append((self.read, reply))
+        self.read += 1
+
+    def settle(self, id: RequestId, reply: bytes | None) -> bytes | None:
         """Store a reply (None: the request was cancelled) and return the batch once no reply is missing."""
         self.waiting -= 1
         if reply is not None:
-            self.replies.append(reply)
+            self.replies.append((self.positions[id], reply))
         return self.joined()
 
     def joined(self) -> bytes | None:
         """The encoded batch, once, when it is complete and there is a reply in it."""
         if not self.complete or self.waiting or not self.replies:
             return None
-        replies, self.replies = self.replies, []
-        self.whole = encode_batch(replies)
+        # JSON-RPC allows any order; that of the requests is what erlmcp's documents show.
+        replies, self.replies = sorted(self.replies), []
+        self.whole = encode_batch([reply for _, reply in replies])
         return self.whole
 
 

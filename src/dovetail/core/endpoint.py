@@ -189,7 +189,7 @@ class Endpoint:
         in_flight[call.id] = call
         if batch is not None:
             call.batch = batch
-            batch.waiting += 1
+            batch.begin(call.id)
         if call.method == INITIALIZE and call.session is not None:
             self.session = call.session
             if self.on_session is not None:
@@ -218,7 +218,7 @@ class Endpoint:
         call.cancelled = True
         reason = notice.params.reason
         cancel = Cancel(call, None if reason is UNSET else reason)
-        reply = None if call.batch is None else call.batch.settle(None)
+        reply = None if call.batch is None else call.batch.settle(call.id, None)
         return cancel if reply is None else [cancel, Reply(reply)]
 
     def _receive_answer(self, frame: Frame) -> Event:
@@ -275,7 +275,7 @@ class Endpoint:
                 else self.receive_frame(frame, principal=principal, scope=scope, batch=batch)
             )
             if isinstance(event, Reply):
-                batch.replies.append(event.data)
+                batch.refuse(event.data)
             else:
                 events += event if isinstance(event, list) else [event]
         batch.complete = True
@@ -307,7 +307,7 @@ class Endpoint:
             return data
         if not batch.takes(len(data), most or self.limits.max_message_bytes):
             data = call.codec.encode_error(call.id, busy("responses in one batch"))
-        return batch.settle(data)
+        return batch.settle(call.id, data)
 
     def send_error(self, call: Call, error: DovetailError) -> bytes | None:
         """The failure of ``call``; write it unless it is None."""
@@ -317,7 +317,7 @@ class Endpoint:
         del self.in_flight[call.id]
         if call.method == INITIALIZE and self.session is call.session:
             self._end_session()
-        return data if call.batch is None else call.batch.settle(data)
+        return data if call.batch is None else call.batch.settle(call.id, data)
 
     def abandon(self, call: Call) -> None:
         """``call`` has ended without an answer and will never have one: its id is free again."""

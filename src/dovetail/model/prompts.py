@@ -114,11 +114,16 @@ class CompleteRequestParams(RequestParams):
 
 
 class Completion(Definition):
-    """At most 100 values; ``total`` and ``has_more`` tell how many were left out."""
+    """At most 100 values; ``total`` and ``has_more`` tell how many were left out.
+
+    ``labels`` are what a user sees in place of the values. The specification has no member for them: they travel in
+    the result's ``_meta``, and as members of their own in the dialect of erlmcp.
+    """
 
     values: list[str]
     total: int | UnsetType = UNSET
     has_more: bool | UnsetType = UNSET
+    labels: list[str] | UnsetType = UNSET
 
 
 class CompleteResult(Result):

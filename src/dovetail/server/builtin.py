@@ -20,6 +20,7 @@ from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError, Refusal
 from ..settings import NAME_ECHO, URI_ECHO
+from ..wire.dialects.base import VENDOR
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
@@ -139,7 +140,10 @@ class Builtin:
             context = server.context(call, channel) if completer.context is not None else None
             keywords = completer.keywords(argument.value, given, context)
             found = completion_of(await server.runner.call(completer.function, **keywords))
-            return m.CompleteResult(writable(found, key))
+            if found.labels is UNSET:
+                return m.CompleteResult(writable(found, key))
+            meta = {VENDOR + "labels": found.labels}
+            return m.CompleteResult(writable(replace(found, labels=UNSET), key), meta=meta)
         except BaseException as error:  # noqa: BLE001  the boundary decides
             server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 

@@ -47,13 +47,22 @@ def completer_of(function: Callable[..., Any]) -> Completer:
 
 
 def completion_of(value: Any) -> Completion:
-    """The answer for what a completer returned: a `Completion`, or any sequence of strings."""
+    """The answer for what a completer returned: a `Completion`, or a sequence of values or of (value, label)."""
     if isinstance(value, Completion):
+        if value.labels is not UNSET and len(value.labels) != len(value.values):
+            raise ValueError(f"{len(value.values)} values have {len(value.labels)} labels: give one for each")
         return value
     if value is None:
         return Completion([])
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(f"a completion returns a list of strings, not {type(value).__name__}")
-    values = [str(item) for item in cast("Iterable[Any]", value)]
+    found = list(cast("Iterable[Any]", value))
+    pairs = bool(found) and all(isinstance(item, tuple) and len(cast("Any", item)) == 2 for item in found)
+    values = [str(item[0] if pairs else item) for item in found]
     more = len(values) > COMPLETIONS
-    return Completion(values[:COMPLETIONS], total=len(values), has_more=more if more else UNSET)
+    return Completion(
+        values[:COMPLETIONS],
+        total=len(values),
+        has_more=more if more else UNSET,
+        labels=[str(item[1]) for item in found[:COMPLETIONS]] if pairs else UNSET,
+    )

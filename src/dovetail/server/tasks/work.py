@@ -177,9 +177,13 @@ class Tasks:
             if machine.depends_on:
                 await self._dependencies.wait(job)
             if job.first is None:
-                if machine.status == "pending":
+                begins = machine.status == "pending"
+                if begins:
                     machine.start(self._server.clock())
                 await self._save(job)
+                if begins and machine.face == "erlmcp":
+                    # Its documents: the server sends the status whenever it changes. Official peers never see pending.
+                    publish(self._server, job)
                 # Without a token a handler's progress would go nowhere; a task's message is worth having.
                 job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
             async with timer:

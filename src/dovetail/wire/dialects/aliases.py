@@ -58,6 +58,7 @@ def prompt_preferences(params: Object) -> None:
     """Model preferences in ``prompts/get`` are for the handler to see."""
     preferences = params.pop("modelPreferences", None)
     if is_object(preferences):
+        check_temperature(preferences)
         priorities(preferences)
         try:
             msgspec.convert(preferences, ModelPreferences)
@@ -80,6 +81,15 @@ def completion_params(params: Object) -> None:
         params["argument"] = {"name": argument, "value": ""}
 
 
+def check_temperature(preferences: Object) -> None:
+    """Document 000: 0.0 to 2.0. Raises: msgspec.ValidationError."""
+    value = preferences.get("temperature")
+    if value is not None and (not isinstance(value, int | float) or not 0 <= value <= 2):
+        raise msgspec.ValidationError(
+            "Expected a number from 0.0 to 2.0 - at `$.modelPreferences.temperature`"
+        )
+
+
 def priorities(preferences: Object) -> None:
     """Words in place of numbers: in the middle, with the word as a hint unless it says just that."""
     for name in PRIORITIES:
@@ -95,6 +105,7 @@ def priorities(preferences: Object) -> None:
 def sampling_params(params: Object) -> None:
     preferences = params.get("modelPreferences")
     if is_object(preferences):
+        check_temperature(preferences)
         for name in ("temperature", "maxTokens", "stopSequences"):
             if name in preferences:
                 params.setdefault(name, preferences.pop(name))
