@@ -32,8 +32,8 @@ from .output_checks import OutputChecks
 from .results import ToolResult
 from .task_handles import AnyTask, TaskHandle, task_of
 
-READ_IN_TURN: Final = 256 << 10
-"""Bytes of a large message that are read from a host before others get their turn."""
+MAX_ANNOTATED_SCHEMA_BYTES: Final = 256 << 10
+"""Bytes of an input schema that is searched for header annotations; a tool with a larger one is left out."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -305,7 +305,7 @@ def _mirror(tool: m.Tool, maps: dict[str, HeaderMap]) -> bool:
         # Looked for in what is written: to walk through a schema takes ten times as long.
         written = msgspec.json.encode(tool.input_schema)
         if ANNOTATION.encode() in written:
-            if len(written) > READ_IN_TURN:
+            if len(written) > MAX_ANNOTATED_SCHEMA_BYTES:
                 raise RegistrationError(f"its schema is too long to look for {ANNOTATION} in it")
             if mapped := header_map(tool.input_schema):
                 maps[tool.name] = mapped
