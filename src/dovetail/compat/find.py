@@ -138,7 +138,8 @@ def _compiled(file: str) -> Any:
     if not os.path.isfile(path):
         raise CompatError(f"there is no file {file}")
     try:
-        return compile(Path(path).read_bytes(), path, "exec")
+        # Not with the __future__ imports of this module.
+        return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise CompatError(f"{file} is not valid Python: {error}") from None
 
