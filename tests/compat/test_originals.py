@@ -165,7 +165,7 @@ def test_the_original_sees_who_its_client_is(original: str, revision: str) -> No
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_handler_that_exits_ends_its_call_and_no_other(original: str, revision: str) -> None:
+def test_a_crash_ends_its_call_and_no_other(original: str, revision: str) -> None:
     @run
     async def scenario() -> None:
         async with (
@@ -174,8 +174,9 @@ def test_a_handler_that_exits_ends_its_call_and_no_other(original: str, revision
             over_http(child.url, revision) as other,
         ):
             waiting = asyncio.ensure_future(other.call_tool("was_stopped"))
-            with pytest.raises((ToolError, ProtocolError)):
-                await client.call_tool("leave")
+            for crash in ("leave", "crash"):
+                with pytest.raises((ToolError, ProtocolError)):
+                    await client.call_tool(crash)
             assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
             assert not waiting.done()
             waiting.cancel()

@@ -37,17 +37,29 @@ class OriginalProxy(Proxy):
 
 
 class Adapter:
-    """An original low-level ``server`` and the proxy in front of it; ``run`` serves one of its sessions."""
+    """An original low-level ``server`` and the proxy in front of it; ``run`` serves one of its sessions.
 
-    def __init__(self, server: Any, run: RunSession, sdk: Sdk, http: Mapping[str, Any] | None = None) -> None:
+    There are ``max_sessions`` at most. The session of clients without sessions (2026-07-28) ends after
+    ``idle_timeout`` seconds without a call, that of a legacy client with the client's own.
+    """
+
+    def __init__(
+        self,
+        server: Any,
+        run: RunSession,
+        sdk: Sdk,
+        http: Mapping[str, Any] | None = None,
+        *,
+        max_sessions: int = Limits().max_sessions,
+        idle_timeout: float = HttpOptions().session_idle_timeout,
+    ) -> None:
         self.server = server
         self._http = http or {}
-        idle = self._http.get("session_idle_timeout", HttpOptions().session_idle_timeout)
-        opener = SessionOpener(server, Messages(sdk), run, idle)
+        opener = SessionOpener(server, Messages(sdk), run, idle_timeout)
         self.proxy = OriginalProxy(
             opener,
             connections="session",
-            max_connections=Limits().max_sessions,
+            max_connections=max_sessions,
             required=True,
             revision="legacy",
             reconnect=False,

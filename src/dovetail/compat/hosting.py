@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ..errors import DovetailError
 from ..settings import TEARDOWN_SECONDS
 from ..transports import running
 from ..transports.bind_address import print_line, serving_on
 from ..transports.loopback import is_loopback
 from .adapter import Adapter
-from .versions import HTTP_CONFIG, HTTP_SERVER, load
+from .versions import HTTP_CONFIG, HTTP_SERVER, CompatError, load
 
 DRAIN_SECONDS: Final = 5.0
 """How long calls over HTTP may go on once the server stops."""
@@ -60,12 +59,12 @@ class Host:
         """Refuse an address that strangers can reach, unless that is wanted.
 
         Raises:
-            DovetailError: it is one.
+            CompatError: it is one.
         """
         wanted = self.wanted
         local = wanted.uds is not None or wanted.transport in ("stdio", "unix") or is_loopback(wanted.host)
         if not local and not wanted.allow_remote:
-            raise DovetailError(
+            raise CompatError(
                 f"{wanted.host} can be reached from other machines, and Dovetail cannot see whether this server "
                 "authenticates its clients: add --allow-remote if it does"
             )

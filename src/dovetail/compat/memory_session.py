@@ -195,7 +195,9 @@ class MemorySession(Link):
         reason: TransportError | None = None
         try:
             await run(read, write)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             log.exception("a session of the original server failed")
             text = f"the session of the original server failed: {type(error).__name__}"
             reason = TransportError(text, cause="crash")
@@ -254,7 +256,7 @@ def _forget_proxy(params: dict[str, Any]) -> None:
 
 
 def guard(server: Any, sdk: Sdk) -> None:
-    """Have a handler that calls ``sys.exit`` end its call and not the process."""
+    """Have a handler that calls ``sys.exit``, or raises what no library expects, end its call and nothing else."""
     if sdk.middleware is not None:
         around: list[Any] = getattr(server, sdk.middleware)
         if _guarded not in around:
@@ -273,21 +275,22 @@ class _Guarded:
         self._handler = handler
 
     async def __call__(self, request: Any) -> Any:
-        try:
-            return await self._handler(request)
-        except SystemExit as end:
-            raise RuntimeError(_exited(end)) from end
+        return await _contained(self._handler(request))
 
 
 async def _guarded(context: Any, call_next: Any) -> Any:
+    return await _contained(call_next(context))
+
+
+async def _contained(work: Awaitable[Any]) -> Any:
     try:
-        return await call_next(context)
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
     except SystemExit as end:
-        raise RuntimeError(_exited(end)) from end
-
-
-def _exited(end: SystemExit) -> str:
-    return f"the handler called sys.exit({end.code!r})"
+        raise RuntimeError(f"the handler called sys.exit({end.code!r})") from end
+    except BaseException as error:
+        raise RuntimeError(f"the handler failed: {type(error).__name__}") from error
 
 
 class SessionOpener:

@@ -97,6 +97,15 @@ async def leave() -> str:
     sys.exit(7)
 
 
+class Crash(BaseException):
+    """What no library catches."""
+
+
+@mcp.tool()
+async def crash() -> str:
+    raise Crash
+
+
 @mcp.tool()
 async def fail() -> str:
     raise ValueError("as meant")
