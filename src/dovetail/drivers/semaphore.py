@@ -1,4 +1,4 @@
-"""So many at once, and a bounded queue before them: first come, first served."""
+"""A semaphore with a bounded queue: first come, first served."""
 
 from __future__ import annotations
 
@@ -6,48 +6,47 @@ import asyncio
 from collections import deque
 
 
-class Turns:
-    """``most`` places may be taken at once; ``queue`` callers more may wait for one."""
+class QueuedSemaphore:
+    """At most ``maximum`` holders at a time; ``queue`` callers more may wait."""
 
-    __slots__ = ("__weakref__", "_queue", "line", "most", "taken")
+    __slots__ = ("__weakref__", "_queue", "in_use", "maximum", "waiting")
 
-    def __init__(self, most: int, queue: int) -> None:
-        self.most, self.taken = most, 0
+    def __init__(self, maximum: int, queue: int) -> None:
+        self.maximum, self.in_use = maximum, 0
         self._queue = queue
-        self.line: deque[asyncio.Future[None]] = deque()
-        """Who waits."""
+        self.waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> None:
-        """Take a place, or wait for one; give it back with `leave`.
+    async def acquire(self) -> None:
+        """Acquire at once, or wait for it. Call `release` afterwards.
 
         Raises:
-            asyncio.QueueFull: too many are waiting already.
+            asyncio.QueueFull: too many callers are waiting already.
         """
-        if self.taken < self.most:
-            self.taken += 1
-        elif len(self.line) >= self._queue:
+        if self.in_use < self.maximum:
+            self.in_use += 1
+        elif len(self.waiting) >= self._queue:
             raise asyncio.QueueFull
         else:
             await self.wait()
 
     async def wait(self) -> None:
-        """Take a place as soon as it is this caller's turn."""
+        """Acquire after the callers that are waiting already."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.line.append(turn)
+        self.waiting.append(turn)
         try:
-            await turn  # whoever leaves hands the place over
+            await turn  # `release` hands its slot over
         except BaseException:
             if not turn.cancelled():
-                self.leave()  # it was our turn in the very moment we gave up
-            elif turn in self.line:  # whoever left in that moment has taken it out
-                self.line.remove(turn)
+                self.release()  # the slot was handed over in the moment this caller gave up
+            elif turn in self.waiting:  # `release` may have removed it in that moment
+                self.waiting.remove(turn)
             raise
 
-    def leave(self) -> None:
-        """Give the place to whoever has waited longest, or back."""
-        while self.line:
-            turn = self.line.popleft()
+    def release(self) -> None:
+        """Hand the slot to the caller that has waited longest, or free it."""
+        while self.waiting:
+            turn = self.waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        self.taken -= 1
+        self.in_use -= 1

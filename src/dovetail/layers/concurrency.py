@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
-from ..drivers.semaphore import Turns
+from ..drivers.semaphore import QueuedSemaphore
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS
 from .bounds import LAYER_KEYS, LAYER_QUEUE
@@ -27,7 +27,7 @@ from .rate import principal_of
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
 
-class Places(Turns):
+class Places(QueuedSemaphore):
     """The places of one name; who may wait for one is for the layer to say."""
 
     __slots__ = ("scope",)
@@ -71,7 +71,7 @@ class Concurrency(Layer):
     def running(self) -> int:
         """Calls that hold a place of the outermost limit."""
         scope = next(reversed(self._limits))
-        return sum(places.taken for places in self._places.values() if places.scope == scope)
+        return sum(places.in_use for places in self._places.values() if places.scope == scope)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [("dovetail_queue", ("concurrency",), self.waiting)]
@@ -88,20 +88,20 @@ class Concurrency(Layer):
             key = (tool, who) if by_principal else tool
             group = groups.get(key) or self._group(key, {"tool": tool, "principal": who, "total": ""})
             for places in group:
-                if places.taken >= places.most or places.line:
+                if places.in_use >= places.maximum or places.waiting:
                     await self._line_up(group)
                     break
             else:
                 for places in group:
-                    places.taken += 1
+                    places.in_use += 1
             try:
                 return await respond(call, channel)
             finally:
                 for places in group:
-                    if places.line:
-                        places.leave()
+                    if places.waiting:
+                        places.release()
                     else:
-                        places.taken -= 1
+                        places.in_use -= 1
 
         return limited
 
@@ -120,14 +120,14 @@ class Concurrency(Layer):
         held: list[Places] = []
         try:
             for places in group:
-                if places.line or places.taken >= places.most:
+                if places.waiting or places.in_use >= places.maximum:
                     await self._wait(places)
                 else:
-                    places.taken += 1
+                    places.in_use += 1
                 held.append(places)
         except BaseException:
             for places in held:
-                places.leave()
+                places.release()
             raise
 
     async def _wait(self, places: Places) -> None:

@@ -24,7 +24,7 @@ from ..core.channel import Session
 from ..core.phases import SERVING
 from ..drivers.layering import Layer, Wrapper
 from ..drivers.pool import Threads
-from ..drivers.semaphore import Turns
+from ..drivers.semaphore import QueuedSemaphore
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
 from ..layers.health import Health, Watched
 from ..settings import RETRY_AFTER_MS, Limits
@@ -105,7 +105,7 @@ class HandlerRunner:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._turns: WeakSet[Turns] = WeakSet()
+        self._semaphores: WeakSet[QueuedSemaphore] = WeakSet()
         self._threads: Threads | None = None
         self._processes: Processes | None = None
 
@@ -122,9 +122,9 @@ class HandlerRunner:
         if timeout is not None:
             call = partial(_timed, call, what, timeout)
         if limit is not None:
-            turns = Turns(limit, options.get("queue", HANDLER_QUEUE))
-            self._turns.add(turns)
-            call = partial(_in_turn, call, what, turns, timeout)
+            semaphore = QueuedSemaphore(limit, options.get("queue", HANDLER_QUEUE))
+            self._semaphores.add(semaphore)
+            call = partial(_in_turn, call, what, semaphore, timeout)
         return call
 
     def _place(self, function: Signature, what: str, run: Run) -> Runnable:
@@ -163,7 +163,7 @@ class HandlerRunner:
     def waiting(self) -> dict[str, int]:
         """How many calls wait: for a thread, and for their turn at a handler with a limit."""
         threads = 0 if self._threads is None else self._threads.waiting
-        return {"threads": threads, "handlers": sum(len(turns.line) for turns in self._turns)}
+        return {"threads": threads, "handlers": sum(len(semaphore.waiting) for semaphore in self._semaphores)}
 
     async def close(self) -> None:
         """End the workers. Threads that are busy are left behind, processes are killed."""
@@ -198,12 +198,12 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
 
 
 async def _in_turn(
-    inner: Runnable, what: str, turns: Turns, seconds: float | None, /, **arguments: Any
+    inner: Runnable, what: str, semaphore: QueuedSemaphore, seconds: float | None, /, **arguments: Any
 ) -> Any:
     """Wait for a place at most as long as the run itself may take: whoever waits longer has been forgotten."""
     try:
         async with asyncio.timeout(seconds):
-            await turns.take()
+            await semaphore.acquire()
     except asyncio.QueueFull:
         text = f"{what} is running as often as it may, and too many calls wait for it"
         raise ProtocolError("too_many_tools", text, data={"retryAfterMs": RETRY_AFTER_MS}) from None
@@ -212,7 +212,7 @@ async def _in_turn(
     try:
         return await inner(**arguments)
     finally:
-        turns.leave()
+        semaphore.release()
 
 
 async def resumed(session: Session) -> None:
