@@ -7,9 +7,9 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 # The tests start many processes: let Python keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
-LAYERED := tests/server tests/client tests/gateway tests/test_every_revision.py
+WITH_MIDDLEWARE := tests/server tests/client tests/gateway tests/test_every_revision.py
 
-.PHONY: help setup run check test test-ci test-all test-layers test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs clean
+.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -35,10 +35,10 @@ test-ci: setup peers programs ## the tests that need other programs; not the slo
 
 test-all: test setup peers programs ## all tests and the conformance suite
 	$(PYTEST) -m "slow or peer or browser or redis or prometheus"
-	$(MAKE) test-layers conformance
+	$(MAKE) test-middleware conformance
 
-test-layers: setup ## the tests of servers again, with every layer switched on at generous limits
-	EVERY_LAYER=1 $(PYTEST) $(LAYERED)
+test-middleware: setup ## the tests of servers again, with every middleware switched on at generous limits
+	EVERY_MIDDLEWARE=1 $(PYTEST) $(WITH_MIDDLEWARE)
 
 test-pythons:    ## `make test` without lint on each Python from 3.11 to 3.14 that is installed
 	scripts/pythons.sh

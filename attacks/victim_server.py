@@ -12,11 +12,11 @@ from typing import Any
 from stacks import tell_when_asked  # beside this file, which is run as a script
 
 from dovetail import Context, RegistrationError, Request, Server
-from dovetail.layers import Layer, RateLimit
+from dovetail.middleware import Middleware, RateLimit
 from dovetail.settings import Limits
 
 
-def guards() -> list[Layer]:
+def guards() -> list[Middleware]:
     """Those that an attack asks for."""
     if os.environ.get("VICTIM_RATE"):
         return [RateLimit(per_client="500/s")]
@@ -45,7 +45,7 @@ def doors() -> Any:
 limits = Limits(max_sessions=int(os.environ.get("VICTIM_SESSIONS", "10000")))
 server = Server(
     os.environ.get("VICTIM_NAME", "victim"),
-    layers=guards(),
+    middleware=guards(),
     limits=limits,
     auth=doors(),
     store=os.environ.get("VICTIM_STORE"),

@@ -6,8 +6,8 @@ import os
 import time
 
 from dovetail import Server
-from dovetail.layers import Layer, RateLimit
-from dovetail.layers.memory_usage import memory
+from dovetail.middleware import Middleware, RateLimit
+from dovetail.middleware.memory_usage import memory
 from dovetail.settings import Limits
 
 SAFE = {"readOnlyHint": True}
@@ -22,14 +22,14 @@ def limits() -> Limits:
     return Limits(**given)
 
 
-def layers() -> list[Layer]:
-    found: list[Layer] = []
+def middleware() -> list[Middleware]:
+    found: list[Middleware] = []
     if "CHAOS_RATE" in os.environ:
         found.append(RateLimit.erlmcp(block=float(os.environ["CHAOS_RATE"])))
     return found
 
 
-server = Server("chaos", limits=limits(), layers=layers())
+server = Server("chaos", limits=limits(), middleware=middleware())
 
 
 @server.tool(annotations=SAFE)

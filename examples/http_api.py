@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from dovetail import Server, ToolError
-from dovetail.layers import Breaker, Cache, RateLimit
+from dovetail.middleware import Caching, CircuitBreaker, RateLimit
 
 SERVICE = os.environ.get("RATES_URL", "http://127.0.0.1:9999/latest")
 LARGEST = 1 << 20
@@ -20,10 +20,12 @@ LARGEST = 1 << 20
 server = Server(
     "rates",
     version="1.0.0",
-    layers=[
+    middleware=[
         RateLimit(per_client="20/s", burst=40),
-        Cache(ttl=3600),  # the same question within an hour is not asked twice
-        Breaker(failures=5, reset=60),  # a service that is down is left alone for a minute
+        Caching(ttl=3600),  # the same question within an hour is not asked twice
+        CircuitBreaker(
+            failure_threshold=5, reset_timeout=60
+        ),  # a service that is down is left alone for a minute
     ],
 )
 

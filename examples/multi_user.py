@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dovetail import Context, Principal, Server, ToolError
 from dovetail.auth import StaticTokens
-from dovetail.layers import Audit, RateLimit
+from dovetail.middleware import Audit, RateLimit
 from dovetail.stores import MemoryStore
 
 MOST = 100
@@ -34,7 +34,7 @@ server = Server(
     version="1.0.0",
     auth=StaticTokens(users(os.environ.get("NOTES_TOKENS", "only-for-a-first-try=ada:read,write"))),
     store=os.environ.get("DOVETAIL_STORE") or MemoryStore(),
-    layers=[
+    middleware=[
         RateLimit(per_principal="50/s", burst=100),
         *([Audit(os.environ["NOTES_AUDIT"])] if "NOTES_AUDIT" in os.environ else []),
     ],

@@ -31,7 +31,7 @@ MODULES = (
     "dovetail",
     "dovetail.auth",
     "dovetail.gateway",
-    "dovetail.layers",
+    "dovetail.middleware",
     "dovetail.stores",
     "dovetail.sync",
     "dovetail.testing",

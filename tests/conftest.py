@@ -1,7 +1,8 @@
 """Settings and fixtures of all tests.
 
-With ``EVERY_LAYER=1`` every server of the tests has every layer, at limits that no test reaches: ``make test-layers``.
-A test about a server without layers is marked ``@pytest.mark.bare(reason)``.
+With ``EVERY_MIDDLEWARE=1`` every server of the tests has every middleware, at limits that no
+test reaches: ``make test-middleware``.
+A test about a server without middleware is marked ``@pytest.mark.bare(reason)``.
 """
 
 import os
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dovetail.server import current
-from tests.support.every_layer import everywhere
+from tests.support.every_middleware import everywhere
 
 # The time of one example depends on what else the machine does.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,8 +29,8 @@ PROGRAMS = {
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _every_layer() -> Iterator[None]:
-    with everywhere() if os.environ.get("EVERY_LAYER") else nullcontext():
+def _every_middleware() -> Iterator[None]:
+    with everywhere() if os.environ.get("EVERY_MIDDLEWARE") else nullcontext():
         yield
 
 
@@ -40,9 +41,9 @@ def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items if os.environ.get("EVERY_LAYER") else ():
+    for item in items if os.environ.get("EVERY_MIDDLEWARE") else ():
         for mark in item.iter_markers("bare"):
-            item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))
+            item.add_marker(pytest.mark.skip(reason=f"about a server without middleware: {mark.args[0]}"))
 
 
 @pytest.hookimpl(tryfirst=True)

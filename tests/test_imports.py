@@ -18,7 +18,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"wire"}),
     frozenset({"codec", "core"}),
     frozenset({"server", "client", "drivers"}),
-    frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
+    frozenset({"transports", "middleware", "auth", "stores", "telemetry", "workers"}),
     frozenset({"gateway", "openapi", "refusals", "surface", "sync"}),
     frozenset({"compat"}),
     frozenset({"testing", "cli", "inspector", "tooling"}),
@@ -32,7 +32,7 @@ NEIGHBOURS = dict.fromkeys(
 )
 # Every server has its health; it needs nothing but threads and the loop.
 NEIGHBOURS |= dict.fromkeys(
-    (f"dovetail.layers.{name}" for name in ("bounds", "event_loop_monitor", "health", "memory_usage")),
+    (f"dovetail.middleware.{name}" for name in ("bounds", "event_loop_monitor", "health", "memory_usage")),
     RANK["drivers"],
 )
 

@@ -193,7 +193,7 @@ ANSWERED = {
     "WorkerLost",
 }
 """What a server makes an answer of before anybody could catch it, or what has a name above among its bases."""
-COMMANDS = ("auth.commands", "cli", "compat", "inspector", "tooling", "gateway.trust", "layers.audit")
+COMMANDS = ("auth.commands", "cli", "compat", "inspector", "tooling", "gateway.trust", "middleware.audit")
 """Where errors are raised to be said at a terminal, and the names of other libraries."""
 
 
@@ -204,7 +204,7 @@ def test_all_error_types_are_importable_from_the_package_itself() -> None:
         "core",
         "drivers",
         "gateway",
-        "layers",
+        "middleware",
         "server",
         "stores",
         "surface",

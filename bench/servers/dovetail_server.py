@@ -45,9 +45,9 @@ GUARDS = "BENCH_GUARDS" in os.environ
 
 
 def guards() -> list[Any]:
-    from dovetail.layers import Concurrency, RateLimit
+    from dovetail.middleware import ConcurrencyLimit, RateLimit
 
-    return [RateLimit(per_client="1000000/s", total="1000000/s"), Concurrency(per_tool=1000, total=1000)]
+    return [RateLimit(per_client="1000000/s", total="1000000/s"), ConcurrencyLimit(per_tool=1000, total=1000)]
 
 
 # Ten thousand sessions of one (nameless) caller are part of the measurement; by default one caller gets a thousand.
@@ -55,7 +55,7 @@ server = Server(
     "bench",
     version="1.0.0",
     limits=Limits(max_sessions=20_000, max_sessions_per_principal=20_000),
-    layers=guards() if GUARDS else (),
+    middleware=guards() if GUARDS else (),
 )
 if GUARDS:
     server.health.add("bench", lambda: True, every=1)

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import Context, Handle, Principal, Server
 from dovetail.auth import StaticTokens
-from dovetail.layers import Cache
+from dovetail.middleware import Caching
 from tests.support.aio import run
 from tests.support.web import Response, Site, Web, legacy_headers, modern, modern_headers, served
 
@@ -108,7 +108,7 @@ async def test_a_handle_is_of_who_keeps_it() -> None:
 
 @run
 async def test_an_answer_that_is_kept_is_for_who_got_it() -> None:
-    async with served(shop(layers=[Cache(60)])) as site:
+    async with served(shop(middleware=[Caching(60)])) as site:
         for headers, name in (
             (ANN, f"ann of {ISSUER}"),
             (BOB, f"bob of {ISSUER}"),

@@ -16,7 +16,7 @@ from tests.support.aio import run
 
 HOP = 12
 OURS = str(Path(dovetail.__file__).parent)
-MONITOR = ("layers/event_loop_monitor.py", "layers/health.py", "drivers/heartbeat.py")
+MONITOR = ("middleware/event_loop_monitor.py", "middleware/health.py", "drivers/heartbeat.py")
 """What runs by the clock, whatever is called."""
 CALL = message("tools/call", name="add", arguments={"a": 2, "b": 3}, _meta=MODERN)
 

@@ -33,7 +33,7 @@ QUESTION_CALLS = {"asgi": 107, "builtin": 160}
 MODERN_QUESTION_CALLS = 83
 """The same on 2026-07-28: two POSTs, a state that is sealed and opened, a handler that runs twice."""
 LOCAL = "127.0.0.1:8000"
-MONITOR = ("layers/event_loop_monitor.py", "layers/health.py", "drivers/heartbeat.py")
+MONITOR = ("middleware/event_loop_monitor.py", "middleware/health.py", "drivers/heartbeat.py")
 IDLE = cast("property", HttpConnection.idle).fget.__code__  # type: ignore[union-attr]
 """These tests ask for it."""
 

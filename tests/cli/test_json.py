@@ -14,7 +14,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.cli.main import COMMANDS, main
-from dovetail.layers import Audit
+from dovetail.middleware import Audit
 from tests.support.aio import run
 from tests.support.waiting import HANG
 from tests.support.web import served
@@ -138,7 +138,7 @@ def test_commands_that_serve_say_where_in_one_line(folder: Path, command: str) -
 
 @run
 async def test_an_audit_file_and_a_server_without_login(folder: Path, capsys: Any) -> None:
-    server = Server("kept", layers=[Audit("audit.log")])
+    server = Server("kept", middleware=[Audit("audit.log")])
     server.add_tool(lambda: "hello", name="hello", description="Say hello.")
     async with Client(server) as client:
         await client.call_tool("hello")

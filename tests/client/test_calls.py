@@ -18,7 +18,7 @@ from dovetail.errors import (
     SessionLost,
     StateError,
 )
-from dovetail.layers import Layer
+from dovetail.middleware import Middleware
 from dovetail.model import ElicitResult
 from dovetail.testing import connect
 from tests.support.waiting import turns, until
@@ -461,10 +461,10 @@ async def test_every_call_takes_the_options_of_a_call_and_no_others() -> None:
         Client(make_server(), timeot=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("layers", [[], [Layer()]])
+@pytest.mark.parametrize("middleware", [[], [Middleware()]])
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @run
-async def test_a_raw_request_sends_all_that_it_was_given(era: str, layers: list[Layer]) -> None:
+async def test_a_raw_request_sends_all_that_it_was_given(era: str, middleware: list[Middleware]) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message.get("method") == "prompts/get":
             peer.result(message, {"messages": [], "resultType": "complete"})
@@ -478,7 +478,7 @@ async def test_a_raw_request_sends_all_that_it_was_given(era: str, layers: list[
         "ref": {"type": "ref/prompt", "name": "p", "also": 1},
         "argument": {"name": "a", "value": "", "x": 2},
     }
-    async with Client(target, layers=layers, revision=era) as client:
+    async with Client(target, middleware=middleware, revision=era) as client:
         for method, params in (("prompts/get", given), ("completion/complete", asked)):
             await client.request(method, params, meta={"k": 1})
             sent = target.peer.heard[-1]["params"]

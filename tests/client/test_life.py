@@ -10,7 +10,7 @@ import pytest
 from dovetail import Client, Reconnect, Timeouts
 from dovetail.client.life import delay
 from dovetail.errors import RequestTimeout, SessionLost, StateError, TransportError
-from dovetail.layers import Layer
+from dovetail.middleware import Middleware
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
@@ -179,17 +179,21 @@ async def test_calls_during_the_backoff_fail_at_once_or_queue() -> None:
                     await first
 
 
-@pytest.mark.parametrize("layers", [[], [Layer()]])
+@pytest.mark.parametrize("middleware", [[], [Middleware()]])
 @pytest.mark.parametrize("given", ["of the call", "of the client"])
 @run
-async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list[Layer], given: str) -> None:
+async def test_a_queued_call_waits_no_longer_than_the_connect_limit(
+    middleware: list[Middleware], given: str
+) -> None:
     target = server(0)
     reconnect = Reconnect(queue=5, initial_delay=60, max_delay=60)
     short, long = Timeouts(connect=0.5), Timeouts(connect=HANG)
     own, general = (short, long) if given == "of the call" else (None, short)
     async with (
         asyncio.timeout(HANG / 2),
-        Client(target, revision="legacy", reconnect=reconnect, timeouts=general, layers=layers) as client,
+        Client(
+            target, revision="legacy", reconnect=reconnect, timeouts=general, middleware=middleware
+        ) as client,
     ):
         target.peer.drop()
         await settle()
@@ -198,14 +202,14 @@ async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list
         assert caught.value.limit == "connect"
 
 
-@pytest.mark.parametrize("layers", [[], [Layer()]])
+@pytest.mark.parametrize("middleware", [[], [Middleware()]])
 @run
-async def test_a_queued_call_waits_no_longer_than_its_total_limit(layers: list[Layer]) -> None:
+async def test_a_queued_call_waits_no_longer_than_its_total_limit(middleware: list[Middleware]) -> None:
     target = server(0)
     reconnect = Reconnect(queue=5, initial_delay=60, max_delay=60)
     async with (
         asyncio.timeout(HANG / 2),
-        Client(target, revision="legacy", reconnect=reconnect, layers=layers) as client,
+        Client(target, revision="legacy", reconnect=reconnect, middleware=middleware) as client,
     ):
         target.peer.drop()
         await settle()

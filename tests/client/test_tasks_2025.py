@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.errors import DovetailError, ProtocolError, RequestTimeout, StateError
-from dovetail.layers import Timing
+from dovetail.middleware import Timing
 from dovetail.testing import connect
 
 from ..support.aio import run
@@ -151,11 +151,11 @@ async def test_our_server_runs_tasks_for_our_client_on_both_designs() -> None:
             assert (await client.call_tool("work", {"n": 4})).data == 8
 
 
-@pytest.mark.parametrize("layers", [[], [Timing()]])
+@pytest.mark.parametrize("middleware", [[], [Timing()]])
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @run
 async def test_a_task_that_is_asked_for_is_one_though_it_need_not_be(
-    revision: str, layers: list[Any]
+    revision: str, middleware: list[Any]
 ) -> None:
     served, gate = Server("jobs"), asyncio.Event()
 
@@ -164,7 +164,7 @@ async def test_a_task_that_is_asked_for_is_one_though_it_need_not_be(
         await gate.wait()
         return "done"
 
-    async with connect(served, revision, layers=layers) as client:
+    async with connect(served, revision, middleware=middleware) as client:
         handle = await client.create_task("work")
         assert await handle.status() == "working"
         again = client.task(handle.id)

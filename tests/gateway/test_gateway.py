@@ -206,7 +206,7 @@ def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
         ({"command": "${NOT_SET_ANYWHERE}"}, "NOT_SET_ANYWHERE"),
         ({"comand": "x"}, "did you mean 'command'"),
         ({"command": "x", "prefix": "a"}, "prefix 'a'"),
-        ({"command": "x", "layers": ["Braker"]}, "no layer 'Braker'"),
+        ({"command": "x", "middleware": ["Braker"]}, "no middleware 'Braker'"),
         ({"command": "x", "rename": {"who": "x", "other": "x"}}, "one name"),
     ],
 )
@@ -345,7 +345,7 @@ async def test_a_bridge_to_nowhere_ends_and_says_why() -> None:
     assert "1999" in errors
 
 
-# --- limits and layers of one server --------------------------------------------------------------------------------
+# --- limits and middleware of one server ------------------------------------------------------------------------
 
 HUNGRY = """
 import sys
@@ -361,7 +361,7 @@ def eat(size: int) -> int:
 @run
 async def test_layers_of_an_entry_stand_around_its_calls_alone(tmp_path: Path) -> None:
     config = files(tmp_path, "a", "b")
-    config["mcpServers"]["a"]["layers"] = ["Breaker", {"Policy": {"disabled": ["other"]}}]
+    config["mcpServers"]["a"]["middleware"] = ["CircuitBreaker", {"Policy": {"disabled": ["other"]}}]
     async with Clients(config) as clients:
         assert (await clients.call_tool("a_who")).text == "a hello"
         assert (await clients.call_tool("b_other")).text == "other"
@@ -372,9 +372,9 @@ async def test_layers_of_an_entry_stand_around_its_calls_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("members", "reason"),
     [
-        ({"layers": ["Braker"]}, "no layer 'Braker'; use one of Audit, Breaker"),
-        ({"layers": ["Rate"]}, "no layer 'Rate'"),
-        ({"layers": [{"Breaker": {"failure": 3}}]}, "layer Breaker"),
+        ({"middleware": ["Braker"]}, "no middleware 'Braker'; use one of Audit, Caching"),
+        ({"middleware": ["Rate"]}, "no middleware 'Rate'"),
+        ({"middleware": [{"CircuitBreaker": {"failure": 3}}]}, "middleware CircuitBreaker"),
         ({"memory": "lots"}, "no amount of memory"),
         ({"memory": 0}, ">= 1|> 0"),
         ({"start_timeout": 0}, "> 0"),

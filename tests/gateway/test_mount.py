@@ -1,4 +1,4 @@
-"""A server mounted in another: its components under their prefix, live, with its own rights, layers and lifespan."""
+"""A server mounted in another: its components under their prefix, live, with its rights, middleware and lifespan."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from dovetail import (
 from dovetail.auth import StaticTokens
 from dovetail.gateway import Proxy
 from dovetail.gateway.naming import Naming
-from dovetail.layers import Layer
+from dovetail.middleware import Middleware
 from dovetail.stores import SqliteStore
 from tests.budget.test_handle import MODERN, count, message
 from tests.support.aio import run
@@ -232,15 +232,15 @@ async def test_the_life_of_the_child_is_that_of_the_parent() -> None:
 async def test_the_layers_of_the_child_stand_around_its_calls_alone() -> None:
     seen: list[str] = []
 
-    def note(respond: Any) -> Any:
-        async def noted(call: Any, channel: Any) -> Any:
-            if call.method == "tools/call":
-                seen.append(call.params.name)
-            return await respond(call, channel)
+    def note(call_next: Any) -> Any:
+        async def noted(request: Any) -> Any:
+            if request.call.method == "tools/call":
+                seen.append(request.call.params.name)
+            return await call_next(request)
 
         return noted
 
-    child = Server("child", "1", layers=[note])
+    child = Server("child", "1", middleware=[note])
     child.add_tool(lambda: "x", name="x", description="d")
     async with Client(parent(child, "c"), revision="2025-11-25") as client:
         await client.call_tool("own")
@@ -318,7 +318,7 @@ def test_the_rule_of_addresses_can_be_undone(prefix: str, name: str) -> None:
         assert naming.inner_uri(naming.uri(uri)) == uri
 
 
-@pytest.mark.bare("it counts the calls of a mount, and what is mounted would have layers of its own")
+@pytest.mark.bare("it counts the calls of a mount, and what is mounted would have middleware of its own")
 def test_a_hundred_servers_cost_a_call_no_more_than_one() -> None:
     """Python calls, counted: the cost of finding a tool is that of its name."""
     few, many = Server("few", "1"), Server("many", "1")
@@ -452,14 +452,14 @@ async def test_apps_of_the_child_have_their_pages_and_what_is_for_pages_alone_is
 async def test_what_is_mounted_while_a_list_is_put_together_does_not_disturb_it(revision: str) -> None:
     asked, waiting, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    class Slow(Layer):
-        async def list_tools(self, call: Any, channel: Any, proceed: Any) -> Any:
+    class Slow(Middleware):
+        async def list_tools(self, request: Any, call_next: Any) -> Any:
             if asked.is_set():
                 waiting.set()
                 await go_on.wait()
-            return await proceed(call, channel)
+            return await call_next(request)
 
-    behind, late = Server("behind", layers=[Slow()]), Server("late")
+    behind, late = Server("behind", middleware=[Slow()]), Server("late")
     behind.add_tool(lambda: "", name="one", description="")
     late.add_tool(lambda: "", name="two", description="")
     front = Server("front")

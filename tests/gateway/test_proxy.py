@@ -179,15 +179,15 @@ async def test_a_question_behind_that_nobody_answers_ends_with_its_lease(
 async def test_metadata_goes_through_and_what_belongs_to_the_way_does_not() -> None:
     seen: list[Any] = []
 
-    def note(respond: Any) -> Any:
-        async def noted(call: Any, channel: Any) -> Any:
-            if call.method == "tools/call":
-                seen.append(dict(call.meta))
-            return await respond(call, channel)
+    def note(call_next: Any) -> Any:
+        async def noted(request: Any) -> Any:
+            if request.call.method == "tools/call":
+                seen.append(dict(request.call.meta))
+            return await call_next(request)
 
         return noted
 
-    server = Server("behind", "1", layers=[note])
+    server = Server("behind", "1", middleware=[note])
     server.add_tool(lambda: "x", name="x", description="d")
     async with Client(Proxy(server), revision="2026-07-28") as client:
         await client.call_tool("x", meta={"com.example/trace": "abc", "traceparent": "00-1-2-3"})

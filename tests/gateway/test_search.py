@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dovetail import Client, Context, Principal, ProtocolError, RegistrationError, Server, ToolError
 from dovetail.gateway import ConfigError, Gateway, Proxy
-from dovetail.layers import Policy
+from dovetail.middleware import Policy
 from tests.budget.test_handle import message
 from tests.support.aio import run
 
@@ -123,7 +123,7 @@ async def test_questions_of_a_tool_that_was_found_reach_the_client() -> None:
 
 @run
 async def test_layers_have_their_say_in_what_is_called_and_found() -> None:
-    server = office(layers=[Policy(disabled=["weather"])])
+    server = office(middleware=[Policy(disabled=["weather"])])
     server.search()
     async with Client(server) as client:
         assert "weather" not in await found(client, query="weather sky city")

@@ -10,7 +10,7 @@ import pytest
 
 from dovetail import Client, Context, ProtocolError, RegistrationError, Server
 from dovetail.gateway import Proxy
-from dovetail.layers import Policy
+from dovetail.middleware import Policy
 from dovetail.model import ResourceLink
 from dovetail.stores import MemoryStore
 from tests.support.aio import run
@@ -290,7 +290,7 @@ async def test_a_store_that_comes_later_changes_nothing_of_what_is_shown() -> No
 
 @run
 async def test_layers_see_the_names_that_clients_use() -> None:
-    server = Server("shop", "1", layers=[Policy(disabled=["other"])])
+    server = Server("shop", "1", middleware=[Policy(disabled=["other"])])
     server.add_tool(lambda: "b", name="buy", description="d")
     server.add_tool(lambda: "l", name="look", description="d")
     server.transform(rename={"buy": "other", "look": "buy"})

@@ -20,7 +20,7 @@ LATER = {"later": {"deep": [1, {"x": 2.50}]}}
 META = {"example.com/kept": {"a": [1]}}
 OBJECT = {"type": "object"}
 BLOCK = {"type": "text", "text": "hi", **LATER}
-STRANGE = {"type": "hologram", "layers": [1, 2]}
+STRANGE = {"type": "hologram", "middleware": [1, 2]}
 RESULTS: dict[str, Json] = {
     "tools/list": {"tools": [{"name": "t", "inputSchema": OBJECT, **LATER}, {"name": "u", "inputSchema": OBJECT}]},
     "resources/list": {"resources": [{"name": "r", "uri": "note://r", **LATER}]},

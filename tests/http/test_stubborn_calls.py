@@ -10,9 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from dovetail import Context, Server
-from dovetail.core.channel import Call, Channel
-from dovetail.drivers.layering import Respond
-from dovetail.layers import Layer
+from dovetail.drivers.middleware_chain import Next, Request
+from dovetail.middleware import Middleware
 from dovetail.model.meta import IDEMPOTENCY_KEY
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
@@ -28,11 +27,11 @@ LINGER: dict[str, Any] = {"name": "linger", "arguments": {}}
 
 
 class Stubborn:
-    """A server whose handlers and layers do not end when they are cancelled."""
+    """A server whose handlers and middleware do not end when they are cancelled."""
 
     def __init__(self, store: MemoryStore | None = None, **limits: Any) -> None:
         limited = Limits(**limits)
-        self.server = server = Server("stubborn", limits=limited, layers=[Clearing(self)], store=store)
+        self.server = server = Server("stubborn", limits=limited, middleware=[Clearing(self)], store=store)
         self.begun = self.cancelled = self.ended = 0
         self.release = asyncio.Event()
 
@@ -51,14 +50,14 @@ class Stubborn:
             self.ended += 1
 
 
-class Clearing(Layer):
+class Clearing(Middleware):
     """Clears up behind streams that listen."""
 
     def __init__(self, stubborn: Stubborn) -> None:
         self.stubborn = stubborn
 
-    async def subscribe(self, call: Call, channel: Channel, proceed: Respond) -> Any:
-        return await self.stubborn.work(proceed(call, channel))
+    async def subscribe(self, request: Request, call_next: Next) -> Any:
+        return await self.stubborn.work(call_next(request))
 
 
 async def by_deleting_the_session(site: Site, port: int, begun: Awaitable[None]) -> None:

@@ -322,8 +322,8 @@ def test_without_fork_several_workers_are_refused_in_one_line(monkeypatch: pytes
 LIMITED = """
 import os
 from dovetail import Server
-from dovetail.layers import RateLimit
-server = Server("limited", layers=[RateLimit(per_tool="50/h")])
+from dovetail.middleware import RateLimit
+server = Server("limited", middleware=[RateLimit(per_tool="50/h")])
 
 @server.tool
 async def pid() -> int:

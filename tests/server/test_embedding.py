@@ -147,14 +147,14 @@ async def test_scope_reaches_the_handler_and_names_the_principal() -> None:
 async def test_layers_wrap_everything_methods_of_ones_own_too() -> None:
     seen: list[str] = []
 
-    def layer(inner: Any) -> Any:
-        async def wrapped(call: Any, channel: Any) -> Any:
-            seen.append(call.method)
-            return await inner(call, channel)
+    def middleware(call_next: Any) -> Any:
+        async def wrapped(request: Any) -> Any:
+            seen.append(request.call.method)
+            return await call_next(request)
 
         return wrapped
 
-    server = build(layers=[layer])
+    server = build(middleware=[middleware])
     server.add_method("acme/count", lambda params: {"count": len(seen)})
     assert await Peer(server).text("shout", text="a") == "A"
     assert (await Peer(server).result("acme/count"))["count"] == 2

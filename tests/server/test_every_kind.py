@@ -58,7 +58,7 @@ AUTHORS = [
     "quota_exceeded", "too_many_connections", "peer_too_slow", "overloaded", "storage_full", "unhealthy",
     "memory_exhausted",
 ]  # fmt: skip
-"""What handlers and layers raise by name or number."""
+"""What handlers and middleware raise by name or number."""
 
 UNNAMED: dict[str, Callable[[Server], object]] = {
     "registration": lambda server: server.add_tool(print_it, name="fails"),

@@ -376,7 +376,7 @@ def test_what_is_no_verifier_and_no_store_is_refused_at_once(options: dict[str, 
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("limits", 3), ("limits", {"tasks": 1}), ("layers", 3), ("dialect", 3), ("revisions", 3), ("icons", 3),
+        ("limits", 3), ("limits", {"tasks": 1}), ("middleware", 3), ("dialect", 3), ("revisions", 3), ("icons", 3),
         ("seal_keys", 3), ("tasks", 3), ("clock", 3), ("version", 3), ("page_size", "x"), ("timeout", "x"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, DovetailError, Refusal, Server, ToolError
-from dovetail.layers import Breaker, Cache, Concurrency, RateLimit
+from dovetail.middleware import Caching, CircuitBreaker, ConcurrencyLimit, RateLimit
 from dovetail.stores import MemoryStore
 from dovetail.telemetry.bounds import NAMES, OTHER
 from dovetail.telemetry.exposition import wants_openmetrics
@@ -24,8 +24,8 @@ from tests.support.web import Web, legacy_headers, modern, modern_headers, serve
 ALL = [*LEGACY, MODERN]
 
 
-def shop(*layers: Any, **options: Any) -> Server:
-    server = Server("shop", layers=layers, **options)
+def shop(*middleware: Any, **options: Any) -> Server:
+    server = Server("shop", middleware=middleware, **options)
 
     @server.tool
     async def work(how: str = "fine") -> str:
@@ -134,7 +134,11 @@ async def test_the_environment_opens_it_too(value: str) -> None:
 @run
 async def test_promtool_finds_nothing_wrong_with_what_a_busy_server_says() -> None:
     server = shop(
-        RateLimit(total="1000/s"), Breaker(failures=1), Concurrency(total=5), Cache(60), store=MemoryStore()
+        RateLimit(total="1000/s"),
+        CircuitBreaker(failure_threshold=1),
+        ConcurrencyLimit(total=5),
+        Caching(60),
+        store=MemoryStore(),
     )
     server.health.add("db", lambda: True)
     async with served(server, metrics=True) as site:
@@ -281,33 +285,33 @@ async def test_refusals_and_violations_are_counted_before_there_is_a_call() -> N
 
 @run
 async def test_the_breaker_tells_its_states() -> None:
-    server = shop(Breaker(failures=2, reset=3600))
+    server = shop(CircuitBreaker(failure_threshold=2, reset_timeout=3600))
     metrics = server.metrics
     peer = Peer(server)
-    assert metrics.read("dovetail_breaker_state", name="work") == 0
+    assert metrics.read("dovetail_circuit_breaker_state", name="work") == 0
     for _ in range(2):
         await peer.send("tools/call", name="work", arguments={"how": "broken"})
-    assert metrics.read("dovetail_breaker_state", name="work") == 2
+    assert metrics.read("dovetail_circuit_breaker_state", name="work") == 2
     await peer.send("tools/call", name="work")
     assert metrics.read("dovetail_refusals_total", code="1008") == 1
 
 
 @run
 async def test_a_circuit_that_has_closed_again_is_shown_as_closed() -> None:
-    server = shop(Breaker(failures=1, reset=1e-6, successes=1))
+    server = shop(CircuitBreaker(failure_threshold=1, reset_timeout=1e-6, success_threshold=1))
     metrics = server.metrics
     peer = Peer(server)
     await peer.send("tools/call", name="work", arguments={"how": "broken"})
-    assert metrics.read("dovetail_breaker_state", name="work") == 2
+    assert metrics.read("dovetail_circuit_breaker_state", name="work") == 2
     await peer.send("tools/call", name="work")
-    assert metrics.read("dovetail_breaker_state", name="work") == 0
-    assert 'dovetail_breaker_state{name="work"} 0' in metrics.text().decode()
+    assert metrics.read("dovetail_circuit_breaker_state", name="work") == 0
+    assert 'dovetail_circuit_breaker_state{name="work"} 0' in metrics.text().decode()
 
 
 @run
 async def test_what_layers_store_and_health_know_is_shown() -> None:
     store = MemoryStore()
-    server = shop(Cache(60), Concurrency(total=1), store=store)
+    server = shop(Caching(60), ConcurrencyLimit(total=1), store=store)
     server.health.add("db", lambda: False, every=0.01, failures=1)
     metrics = server.metrics
     peer = Peer(server)
@@ -345,8 +349,8 @@ async def test_what_a_store_cannot_do_is_counted() -> None:
 
 @run
 async def test_calls_that_wait_for_a_place_are_the_queue() -> None:
-    guard = Concurrency(total=1)
-    server, begun, go = Server("narrow", layers=[guard]), asyncio.Event(), asyncio.Event()
+    guard = ConcurrencyLimit(total=1)
+    server, begun, go = Server("narrow", middleware=[guard]), asyncio.Event(), asyncio.Event()
 
     @server.tool
     async def wait() -> str:

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dovetail import Client, Context, DovetailError, ProtocolError, Refusal, Server, ToolError
-from dovetail.layers import Tracing
+from dovetail.middleware import Tracing
 from dovetail.stores import SqliteStore
 from dovetail.transports import tcp
 from tests.http.children import child
@@ -48,7 +48,7 @@ class Watched:
         self.reader = InMemoryMetricReader()
         self.meters = MeterProvider([self.reader])
 
-    def layer(self) -> Tracing:
+    def middleware(self) -> Tracing:
         return Tracing(tracer_provider=self.tracers, meter_provider=self.meters)
 
     @property
@@ -74,8 +74,8 @@ class Watched:
         }
 
 
-def shop(*layers: Any, **options: Any) -> Server:
-    server = Server("shop", layers=layers, **options)
+def shop(*middleware: Any, **options: Any) -> Server:
+    server = Server("shop", middleware=middleware, **options)
 
     @server.tool
     async def work(how: str = "fine") -> str:
@@ -152,8 +152,8 @@ def test_one_trace_on_every_transport(transport: str, revision: str) -> None:
     async def scenario() -> None:
         watched = Watched()
         async with (
-            reached(shop(watched.layer()), transport) as target,
-            Client(target, revision=revision, layers=[watched.layer()]) as client,
+            reached(shop(watched.middleware()), transport) as target,
+            Client(target, revision=revision, middleware=[watched.middleware()]) as client,
         ):
             with watched.root as root:
                 seen = (await client.call_tool("work")).text
@@ -177,8 +177,8 @@ def test_one_trace_on_every_transport(transport: str, revision: str) -> None:
 async def test_spans_say_what_the_conventions_ask_for() -> None:
     watched = Watched()
     async with (
-        reached(shop(watched.layer()), "http") as target,
-        Client(target, revision=LEGACY[-1], layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "http") as target,
+        Client(target, revision=LEGACY[-1], middleware=[watched.middleware()]) as client,
     ):
         await client.call_tool("work", {"how": "fine"})
         await client.read_resource("shop://hours")
@@ -206,7 +206,7 @@ async def test_spans_say_what_the_conventions_ask_for() -> None:
 @run
 async def test_failures_are_told_by_their_code() -> None:
     watched = Watched()
-    peer = Peer(shop(watched.layer()))
+    peer = Peer(shop(watched.middleware()))
     await peer.send("tools/call", name="work", arguments={"how": "refused"})
     await peer.send("tools/call", name="nobody's", arguments={})
     refused = watched.one("tools/call work", trace.SpanKind.SERVER)
@@ -222,7 +222,7 @@ async def test_failures_are_told_by_their_code() -> None:
 @run
 async def test_a_call_that_is_given_up_is_no_error() -> None:
     watched, begun = Watched(), asyncio.Event()
-    server = Server("slow", layers=[watched.layer()])
+    server = Server("slow", middleware=[watched.middleware()])
 
     @server.tool
     async def nap() -> str:
@@ -251,8 +251,8 @@ async def test_a_question_and_its_answer_belong_to_the_trace(revision: str) -> N
     if revision < "2025-06-18":
         return  # nothing can be asked this way
     async with (
-        reached(shop(watched.layer()), "http") as target,
-        Client(target, revision=revision, on_elicit=answer, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "http") as target,
+        Client(target, revision=revision, on_elicit=answer, middleware=[watched.middleware()]) as client,
     ):
         with watched.root as root:
             assert (await client.call_tool("ask")).text == "accept yes"
@@ -271,8 +271,8 @@ async def test_the_handshake_of_a_client_is_a_span_that_the_servers_belongs_to(r
     watched = Watched()
     method = "server/discover" if revision == MODERN else "initialize"
     async with (
-        reached(shop(watched.layer()), "http") as target,
-        Client(target, revision=revision, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "http") as target,
+        Client(target, revision=revision, middleware=[watched.middleware()]) as client,
     ):
         await client.list_tools()
     sent = watched.one(method, SENT)
@@ -288,8 +288,8 @@ async def test_a_question_that_fails_says_so_in_its_span() -> None:
         raise RuntimeError("nobody is there")
 
     async with (
-        reached(shop(watched.layer()), "http") as target,
-        Client(target, revision="2025-06-18", on_elicit=answer, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "http") as target,
+        Client(target, revision="2025-06-18", on_elicit=answer, middleware=[watched.middleware()]) as client,
     ):
         with pytest.raises(DovetailError):
             await client.call_tool("ask")
@@ -300,8 +300,8 @@ async def test_a_question_that_fails_says_so_in_its_span() -> None:
 async def test_threads_are_inside_the_span_and_baggage_travels() -> None:
     watched = Watched()
     async with (
-        reached(shop(watched.layer()), "tcp") as target,
-        Client(target, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "tcp") as target,
+        Client(target, middleware=[watched.middleware()]) as client,
     ):
         token = context.attach(baggage.set_baggage("who", "ann"))
         assert (await client.call_tool("bag")).text == "ann"
@@ -317,8 +317,8 @@ async def test_what_a_caller_puts_into_meta_wins() -> None:
     watched = Watched()
     given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     async with (
-        reached(shop(watched.layer()), "memory") as target,
-        Client(target, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "memory") as target,
+        Client(target, middleware=[watched.middleware()]) as client,
     ):
         await client.call_tool("work", meta={"traceparent": given})
     span = watched.one("tools/call work", trace.SpanKind.SERVER)
@@ -343,7 +343,7 @@ async def test_what_a_caller_puts_into_meta_wins() -> None:
 @run
 async def test_a_context_of_rubbish_is_none(revision: str, meta: dict[str, Any]) -> None:
     watched = Watched()
-    peer = Peer(shop(watched.layer()), revision)
+    peer = Peer(shop(watched.middleware()), revision)
     peer.meta = dict(meta)
     assert await peer.text("bag") == "None"
     span = watched.one("tools/call bag", trace.SpanKind.SERVER)
@@ -374,8 +374,8 @@ async def test_what_breaks_in_opentelemetry_breaks_no_call(where: str) -> None:
     logging.getLogger("dovetail.tracing").addHandler(handler)
     try:
         async with (
-            reached(shop(watched.layer()), "http") as target,
-            Client(target, layers=[watched.layer()]) as client,
+            reached(shop(watched.middleware()), "http") as target,
+            Client(target, middleware=[watched.middleware()]) as client,
         ):
             for _ in range(3):
                 assert (await client.call_tool("work")).text
@@ -391,8 +391,8 @@ async def test_what_breaks_in_opentelemetry_breaks_no_call(where: str) -> None:
 async def test_a_task_belongs_to_the_call_that_began_it(revision: str) -> None:
     watched = Watched()
     async with (
-        reached(shop(watched.layer()), "http") as target,
-        Client(target, revision=revision, layers=[watched.layer()]) as client,
+        reached(shop(watched.middleware()), "http") as target,
+        Client(target, revision=revision, middleware=[watched.middleware()]) as client,
     ):
         with watched.root as root:
             task = await client.create_task("render")
@@ -409,7 +409,7 @@ async def test_a_task_that_another_worker_takes_up_stays_in_its_trace(tmp_path: 
 
     def worker(gate: asyncio.Event, now: Any = time.time) -> Server:
         store = SqliteStore(tmp_path / "tasks.db", clock=now)
-        server = Server("works", store=store, clock=now, layers=[watched.layer()])
+        server = Server("works", store=store, clock=now, middleware=[watched.middleware()])
 
         @server.tool(task="required", resume=True)
         async def again() -> str:
@@ -439,9 +439,9 @@ async def test_a_task_that_another_worker_takes_up_stays_in_its_trace(tmp_path: 
 @run
 async def test_a_mounted_server_is_inside_the_span_of_the_one_it_is_mounted_in() -> None:
     watched = Watched()
-    server = Server("whole", layers=[watched.layer()])
-    server.mount(shop(watched.layer()), prefix="shop")
-    async with reached(server, "http") as target, Client(target, layers=[watched.layer()]) as client:
+    server = Server("whole", middleware=[watched.middleware()])
+    server.mount(shop(watched.middleware()), prefix="shop")
+    async with reached(server, "http") as target, Client(target, middleware=[watched.middleware()]) as client:
         await client.call_tool("shop_work")
         await client.call_tool("shop_work")  # the second time nothing is left of the first
     outer = [span for span in watched.spans if span.name == "tools/call" and span.kind is SERVED]

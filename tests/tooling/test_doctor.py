@@ -16,8 +16,8 @@ import pytest
 
 from dovetail import Server
 from dovetail.cli.main import main
-from dovetail.layers import Quirks
-from dovetail.layers.quirks import QUIRKS
+from dovetail.middleware import ClientWorkarounds
+from dovetail.middleware.client_workarounds import WORKAROUNDS
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.proxy import forward_proxy
@@ -50,7 +50,7 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
     assert found["quirks"]["state"] == "note"
     assert found["conformance 2026-07-28"]["detail"] == "6 of 6 checks"
     assert found["conformance 2024-11-05"]["detail"] == "4 of 4 checks"
-    assert "Quirks(" in found["quirks"]["advice"]
+    assert "ClientWorkarounds(" in found["quirks"]["advice"]
 
 
 @pytest.mark.parametrize("on", [(), ("accept-without-json", "modern-header-on-legacy")])
@@ -58,7 +58,7 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
 async def test_every_row_of_the_quirks_is_shown_on_or_off_and_how_often_it_was_of_use(
     on: tuple[str, ...], capsys: Captured
 ) -> None:
-    server = Server("bent", layers=[Quirks(*on)] if on else [])
+    server = Server("bent", middleware=[ClientWorkarounds(*on)] if on else [])
     async with served(server, metrics=True) as site:
         url = f"http://127.0.0.1:{site.port}/mcp"
         for _ in range(2):
@@ -66,7 +66,7 @@ async def test_every_row_of_the_quirks_is_shown_on_or_off_and_how_often_it_was_o
             found = json.loads(capsys.readouterr().out)["findings"]
         assert server.hub.sessions == 0
     shown = [(one["detail"], one["state"]) for one in found if one["check"] == "quirks"]
-    assert [detail.split()[0] for detail, _ in shown] == [quirk.name for quirk in QUIRKS]
+    assert [detail.split()[0] for detail, _ in shown] == [quirk.name for quirk in WORKAROUNDS]
     assert {detail.split()[0] for detail, state in shown if state == "ok"} == set(on)
     assert sum("is served, 1 times so far:" in detail for detail, _ in shown) == len(on)
 

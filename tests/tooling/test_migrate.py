@@ -293,7 +293,7 @@ async def serve() -> None:
 MIGRATED = """\
 import dovetail
 from dovetail import Context
-# dovetail: fastmcp.server.middleware.Middleware has no counterpart here: write a Layer for Server(layers=[…])
+# dovetail: fastmcp.server.middleware.Middleware has no counterpart here: write a Middleware for Server(middleware=[…])
 from fastmcp.server.middleware import Middleware
 
 

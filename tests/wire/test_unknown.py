@@ -14,7 +14,7 @@ from dovetail.wire.methods import METHODS
 from dovetail.wire.revisions import REVISIONS, Revision
 
 TEXT = {"type": "text", "text": "hi"}
-NEW = {"type": "hologram", "layers": [1, 2]}
+NEW = {"type": "hologram", "middleware": [1, 2]}
 FILE = {"uri": "note://x", "text": "x"}
 STRANGE: list[tuple[str, dict[str, Any]]] = [
     ("tools/call", {"content": [TEXT], "mood": "good"}),

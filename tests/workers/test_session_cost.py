@@ -31,7 +31,7 @@ def make(path: Path) -> Server:
     return server
 
 
-@pytest.mark.bare("what a session costs is measured with the tracer on, and layers remember who called")
+@pytest.mark.bare("what a session costs is measured with the tracer on, and middleware remember who called")
 @run
 async def test_a_session_costs_six_kibibytes_where_it_was_seen_and_nothing_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "s.db"

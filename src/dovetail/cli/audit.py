@@ -7,13 +7,13 @@ import argparse
 import msgspec
 
 from ..errors import DovetailError
-from ..layers.audit import KEY_VARIABLE, verify
+from ..middleware.audit import KEY_VARIABLE, verify
 from .output import Printer
 
 
 def main(command: str, arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="dovetail audit", description="Check a file written by the Audit layer."
+        prog="dovetail audit", description="Check a file written by the Audit middleware."
     )
     parser.add_argument("action", choices=("verify",))
     of_files = "the newest file; those set aside before it are checked too"

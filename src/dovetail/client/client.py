@@ -16,7 +16,7 @@ from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from ..wire.codec import Codec
 from .answering.answers import Answers
 from .calling.calls import PLAIN, Calls, addressed
-from .calling.layered import LayeredCalls
+from .calling.middleware_calls import MiddlewareCalls
 from .calling.params import (
     own_method,
     own_notification,
@@ -63,7 +63,7 @@ class Client:
         answers = Answers(config)
         self._connections = Connections(config, answers)
         self._life = Life(config, self._connections)
-        calls = LayeredCalls if config.layers else Calls
+        calls = MiddlewareCalls if config.middleware else Calls
         self._calls: Calls = calls(config, self._life, self._connections, answers)
         self._toolbox = ToolBox(self._calls, self._connections)
         self._connections.list_changed = self._toolbox.changed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 from msgspec import Struct, field
 
 from ..drivers.clock import Clock, LoopClock
-from ..drivers.layering import Layer, Wrapper
+from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import Implementation
 from ..settings import LONG_PROBE, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
 from ..wire.dialects import Dialect, dialect_of
@@ -91,8 +91,8 @@ class ClientOptions(TypedDict, total=False):
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
     clock: Clock | None
     known_servers: KnownServers
-    layers: Sequence[Layer | Wrapper]
-    """What stands around every call, the outermost first: `dovetail.layers`, or functions around ``respond``."""
+    middleware: Sequence[Middleware | Wrapper]
+    """What stands around every call, the outermost first: `dovetail.middleware`, or functions around ``respond``."""
     contract: str | os.PathLike[str] | Contract | None
     """A lock file (`dovetail lock`): a tool that is not what it says is refused before it is called."""
     tap: Callable[[str, bytes], None] | None
@@ -189,7 +189,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     keep_alive: float | None = None
     clock: Clock = LoopClock()
     known_servers: KnownServers = KNOWN_SERVERS
-    layers: Sequence[Layer | Wrapper] = ()
+    middleware: Sequence[Middleware | Wrapper] = ()
     contract: Contract | None = None
     tap: Callable[[str, bytes], None] | None = None
     next_id: Callable[[], RequestId] | None = None  # the ids of requests; without it they count from 1
@@ -237,7 +237,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
         cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
         contract=_read_contract(given.pop("contract", None)),
-        **_observed(given.pop("layers", ()), given.pop("on_event", None)),
+        **_observed(given.pop("middleware", ()), given.pop("on_event", None)),
         **given,
     )
 
@@ -267,23 +267,25 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "probe_timeout": _SECONDS,
     "keep_alive": _SECONDS,
     "known_servers": (KnownServers, "KnownServers()"),
-    "layers": (Sequence, "a list of layers"),
+    "middleware": (Sequence, "a list of middleware"),
 }
 _ROOTS = (("on_roots", list), ("on_roots", tuple))
 _CLIENTS = itertools.count(1)
 
 
-def _observed(layers: Sequence[Layer | Wrapper], on_event: Callable[..., Any] | None) -> dict[str, Any]:
-    """The layers, and before them what traces calls and tells of them, if anybody wants that."""
+def _observed(
+    middleware: Sequence[Middleware | Wrapper], on_event: Callable[..., Any] | None
+) -> dict[str, Any]:
+    """The middleware, and before them what traces calls and tells of them, if anybody wants that."""
     from ..telemetry.detecting import with_tracing  # small, and loads no more than is wanted
 
-    layers = with_tracing(layers)
+    middleware = with_tracing(middleware)
     if on_event is None:
-        return {"layers": layers}
+        return {"middleware": middleware}
     from ..telemetry.events import Events
 
     events = Events("client", on_event)
-    return {"layers": (events, *layers), "events": events}
+    return {"middleware": (events, *middleware), "events": events}
 
 
 def _read_contract(contract: Any) -> Contract | None:

@@ -98,7 +98,9 @@ class Admission:
 
     watchers: tuple[Watcher, ...] = ()  # told of what is refused or dropped
     carrier: Carrier | None = None
-    bends: Callable[[str], bool] = frozenset[str]().__contains__  # is this rule bent? `layers.quirks`
+    bends: Callable[[str], bool] = frozenset[
+        str
+    ]().__contains__  # is this rule bent? `middleware.client_workarounds`
 
     def __init__(
         self,

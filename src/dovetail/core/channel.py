@@ -253,7 +253,7 @@ class PlainChannel:
 
 
 class ChannelAround(Struct, eq=False):
-    """Another channel, with a way of asking of its own: for layers."""
+    """Another channel, with a way of asking of its own: for middleware."""
 
     channel: Channel
     asking: Any

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call
 from ..core.principal import key_of
 from ..errors import ProtocolError, RegistrationError
-from ..layers.budget import REST
+from ..middleware.response_limit import REST
 from ..model import (
     ListPromptsResult,
     ListResourcesResult,
@@ -39,7 +38,7 @@ from .visibility import Rules, admits
 
 if TYPE_CHECKING:
     from ..server.server import Server
-    from .shaping import Proceed, Shape, Stage
+    from .shaping import Shape
 
 _RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
     "prompts": ListPromptsResult,
@@ -51,6 +50,10 @@ _NAMES: Final[Mapping[ListName, str]] = {
     "resources": "uri",
     "templates": "uri_template",
 }
+
+
+_WITH_ADDRESSES: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests whose results may have addresses in them."""
 
 
 class ListedOthers(Struct, frozen=True):
@@ -75,23 +78,7 @@ class Components:
         shape = self._shape
         return shape.visibility is not None or any(view.concerns(kind) for view in shape.views)
 
-    def stages(self) -> dict[str, Stage]:
-        """What stands before the handlers of methods."""
-        found: dict[str, Stage] = {}
-        if self.concerns("prompts"):
-            found |= {"prompts/list": partial(self._page, "prompts"), "prompts/get": self._get_prompt}
-        if self.concerns("resources") or self.concerns("templates"):
-            found |= {
-                "resources/list": partial(self._page, "resources"),
-                "resources/templates/list": partial(self._page, "templates"),
-                "resources/read": self._read,
-            }
-        return found
-
     # --- lists --------------------------------------------------------------------------------------------------------
-
-    async def _page(self, kind: ListName, call: Call, channel: Channel, proceed: Proceed) -> Raw:
-        return await (await self.listed(kind, call)).listing.page(call, channel)
 
     async def listed(self, kind: ListName, call: Call) -> ListedOthers:
         """What is there of ``kind``, and what of it is shown."""
@@ -215,28 +202,38 @@ class Components:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         return found
 
-    async def _get_prompt(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+    async def prompt(self, call: Call) -> Call:
+        """``prompts/get`` with the name before all views.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
         name = call.params.name
+        if not self.concerns("prompts"):
+            return call
         found = await self.find_prompt(name, call)
         if found is None:
             shown = name[:NAME_ECHO]
             raise ProtocolError("prompt_not_found", f"Unknown prompt: {shown}", data={"prompt": shown})
-        if found != name:
-            call = call.instead(replace(call.params, name=found))
-        return self.relocated(call, await proceed(call, channel))
+        return call if found == name else call.instead(replace(call.params, name=found))
 
-    async def _read(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
-        uri, budget = call.params.uri, self._shape.budget
-        if budget is not None and uri.startswith(REST):
-            return await budget.read_resource(call, channel, proceed)
+    async def resource(self, call: Call) -> Call:
+        """``resources/read`` with the address before all views.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        uri = call.params.uri
+        if (self._shape.budget is not None and uri.startswith(REST)) or not (
+            self.concerns("resources") or self.concerns("templates")
+        ):
+            return call
         found = await self.address(uri, call)
-        if found != uri:
-            call = call.instead(replace(call.params, uri=found))
-        return self.relocated(call, await proceed(call, channel))
+        return call if found == uri else call.instead(replace(call.params, uri=found))
 
     def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
         """A result with the addresses that clients know."""
-        if not any(view.moves for view in self._shape.views):
+        if call.method not in _WITH_ADDRESSES or not any(view.moves for view in self._shape.views):
             return result
         if isinstance(result, Raw):
             if b'"uri"' not in bytes(result):

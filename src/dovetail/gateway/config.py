@@ -4,8 +4,8 @@ A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with `
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
 ``describe``, ``hide``, ``fix``, ``default``, ``rename_arguments`` (as `Server.transform` takes them), ``schemas``,
 ``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``), ``pass_headers``,
-``pass_methods``, ``layers`` (names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is
-ready), ``memory`` (bytes of a command's process, also ``"512M"``).
+``pass_methods``, ``middleware`` (names of `middleware`, each alone or with its options), ``start_timeout`` (seconds
+until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
 ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
@@ -23,10 +23,10 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import Meta, Struct, field
 
-from .. import layers
+from .. import middleware
 from ..auth.client.exchange import TokenExchange
 from ..auth.settings import AUTHORIZATION_SECONDS
-from ..drivers.layering import Layer
+from ..drivers.middleware_chain import Middleware
 from ..errors import DovetailError
 from ..wire.revisions import BY_NAME
 from .confining import confined
@@ -102,7 +102,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     pass_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
     schemas: str | None = None
     budget: int | None = None
-    layers: tuple[str | dict[str, dict[str, Any]], ...] = ()
+    middleware: tuple[str | dict[str, dict[str, Any]], ...] = ()
     start_timeout: float | None = None
     memory: int | None = None
 
@@ -138,7 +138,7 @@ class _Members(Struct, kw_only=True):
     pass_methods: dict[str, str | None] | list[str] = []
     schemas: str | None = None
     budget: int | None = None
-    layers: list[str | dict[str, dict[str, Any]]] = []
+    middleware: list[str | dict[str, dict[str, Any]]] = []
     start_timeout: Annotated[float, Meta(gt=0)] | None = None
     memory: Annotated[int, Meta(gt=0)] | str | None = None
     disabled: bool = False
@@ -258,7 +258,7 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
         tools=None if given.tools is None else tuple(given.tools),
         exclude=tuple(given.exclude),
         pass_headers=tuple(given.pass_headers),
-        layers=tuple(given.layers),
+        middleware=tuple(given.middleware),
         memory=_bytes(given.memory, place),
         **{name: getattr(given, name) for name in _AS_WRITTEN},
     )
@@ -274,22 +274,29 @@ def _bytes(size: int | str | None, place: str) -> int | None:
     return int(found[1]) << 10 * " KMG".index(found[2].upper() or " ")
 
 
-def layers_of(entry: Entry) -> list[Layer]:
+_NOT_READY: Final = frozenset({"Component", "Middleware", "Rate", "Request"})
+"""Names of the package that are none of its middleware."""
+
+
+def middleware_of(entry: Entry) -> list[Middleware]:
     """What stands around the calls of a server.
 
     Raises:
-        ConfigError: there is no such layer, or it takes no such options.
+        ConfigError: there is no such middleware, or it takes no such options.
     """
-    made: list[Layer] = []
-    for one in entry.layers:
+    made: list[Middleware] = []
+    for one in entry.middleware:
         for name, options in (one if isinstance(one, dict) else {one: dict[str, Any]()}).items():
-            if name not in layers.__all__ or name in ("Layer", "Rate"):
-                known = ", ".join(each for each in layers.__all__ if each not in ("Layer", "Rate"))
-                raise ConfigError(f"server {entry.name!r}: there is no layer {name!r}; use one of {known}")
+            ready = [each for each in middleware.__all__ if each not in _NOT_READY]
+            if name not in ready:
+                known = ", ".join(ready)
+                raise ConfigError(
+                    f"server {entry.name!r}: there is no middleware {name!r}; use one of {known}"
+                )
             try:
-                made.append(getattr(layers, name)(**options))
+                made.append(getattr(middleware, name)(**options))
             except (TypeError, ValueError) as error:
-                raise ConfigError(f"server {entry.name!r}, layer {name}: {error}") from None
+                raise ConfigError(f"server {entry.name!r}, middleware {name}: {error}") from None
     return made
 
 

@@ -215,8 +215,8 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["auth"] = auth
     if entry.start_timeout is not None:
         options["timeouts"] = Timeouts(connect=entry.start_timeout)
-    if entry.layers:
-        options["layers"] = config.layers_of(entry)
+    if entry.middleware:
+        options["middleware"] = config.middleware_of(entry)
     proxy = Proxy(
         entry.target,
         entry.name,

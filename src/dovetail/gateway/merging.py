@@ -130,6 +130,8 @@ class MergedLists:
         for mount, each in shown:
             for one in () if each is None else mount.definitions(kind, each):
                 key = key_of_definition(kind, one)
+                if not self._admits(mount, kind, one):
+                    continue
                 if key in found:
                     self._collisions.report(
                         f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already"
@@ -140,5 +142,17 @@ class MergedLists:
         older = list(own.older)
         for mount, each in shown:
             named = [] if each is None else [mount.naming.definition(kind, one) for one in each.older]
-            older += [one for one in named if origins.get(split(one.name)[0]) == mount.part.label]
+            older += [
+                one
+                for one in named
+                if origins.get(split(one.name)[0]) == mount.part.label and self._admits(mount, kind, one)
+            ]
         return Shown(version, list(found.values()), older, origins)
+
+    def _admits(self, mount: Mount, kind: ListName, definition: Any) -> bool:
+        """Whether the middleware of this server lets a component of a part be used."""
+        pipeline = self._server.pipeline
+        if pipeline.admits is None:
+            return True
+        key = key_of_definition(kind, definition)
+        return pipeline.admits(pipeline.of_definition(kind, key, definition, mount.part.name))

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from ..core.channel import Call, Channel, Notice, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
+from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference
 from ..model.meta import APPS_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..openapi.asgi import App, AsgiFetch
-from ..server.builtin import Handler
 from ..server.elsewhere import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
@@ -40,7 +40,6 @@ _KINDS: Final[Mapping[str, ListName]] = {
     "prompts/get": "prompts",
     "resources/read": "resources",
 }
-_HELLOS: Final = ("initialize", "server/discover")
 _ABSENT: Final = frozenset(
     {"tool_not_found", "prompt_not_found", "resource_not_found", "completion_not_found"}
 )
@@ -62,6 +61,7 @@ def mount(server: Server, child: Server | Part | App, prefix: str | None) -> Non
         child.remote.patience = START_PATIENCE
     if not isinstance(server.elsewhere, Mounts):
         server.elsewhere = Mounts(server)
+        server.pipeline.compose()
     server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)
 
 
@@ -80,14 +80,6 @@ class Mounts(MergedLists):
         self._started = False
         for codec in server.admission.codecs.values():
             codec.keep_unknown()
-        server.methods |= {
-            "tools/list": partial(self.page, "tools"),
-            "resources/list": partial(self.page, "resources"),
-            "resources/templates/list": partial(self.page, "templates"),
-            "prompts/list": partial(self.page, "prompts"),
-            "logging/setLevel": partial(self._set_level, server.methods["logging/setLevel"]),
-            **{hello: partial(self._hello, server.methods[hello]) for hello in _HELLOS},
-        }
         hub = server.hub
         hub.rights, hub.abandoned, hub.ended, hub.sight = (
             self.rights_of,
@@ -195,10 +187,6 @@ class Mounts(MergedLists):
         for mount in reversed(self.mounts):
             await mount.part.stop()
 
-    async def _hello(self, own: Handler, call: Call, channel: Channel) -> Any:
-        await self.meet(call)
-        return await own(call, channel)
-
     async def meet(self, call: Call) -> None:
         """Learn from parts that are there for each caller anew what they offer to this one."""
         await asyncio.gather(*(mount.part.meet(call) for mount in self.mounts))
@@ -246,6 +234,23 @@ class Mounts(MergedLists):
             return ()
         mount, inner = found
         return [replace(one, key=mount.naming.name(one.key)) for one in await mount.part.traits(inner, call)]
+
+    def component(self, kind: ListName, name: str) -> Component | None:
+        """What is known here of a component of a part, under the name it has here."""
+        owners = (
+            self.owners_of_uri(name) if kind in ("resources", "templates") else self._owners_of_name(name)
+        )
+        for mount, inner in owners:
+            found = mount.part.component(kind, inner)
+            if found is not None:
+                renamed = partial(mount.naming.renamed, kind)
+                return replace(
+                    found,
+                    name=renamed(found.name),
+                    origin=found.origin or mount.part.name,
+                    aliases=frozenset(map(renamed, found.aliases)),
+                )
+        return None
 
     def task_tool(self, name: str) -> TaskTool | None:
         """What decides whether a call of this tool becomes a task of ours."""
@@ -321,10 +326,9 @@ class Mounts(MergedLists):
             result = call.codec.decode_result(row, result)
         return mount.naming.result(result)
 
-    async def _set_level(self, own: Handler, call: Call, channel: Channel) -> Any:
-        result = await own(call, channel)
+    async def set_level(self, call: Call, channel: Channel) -> None:
+        """Tell the parts from which level on the client wants to hear."""
         await asyncio.gather(*(mount.part.set_level(call, channel) for mount in self.mounts))
-        return result
 
     def take_note(self, notice: Notice) -> None:
         self._own_methods.take_note(notice)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
 from ..core.subscriptions import News
+from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError
 from ..model import ServerCapabilities
 from ..server.elsewhere import ListName, TaskTool
@@ -51,6 +52,11 @@ class Part(Protocol):
     @property
     def label(self) -> str:
         """How messages name it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the server calls itself, or is called in a file: the origin of its components."""
         ...
 
     @property
@@ -98,6 +104,10 @@ class Part(Protocol):
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         """All versions of a tool that are known, the newest first, by which others choose; none if it is not there."""
+        ...
+
+    def component(self, kind: ListName, name: str) -> Component | None:
+        """What is known of a component without asking anybody; None where that is nothing."""
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
@@ -160,7 +170,7 @@ class Mount(Struct, eq=False):
 
 
 class ServerPart:
-    """A `Server` in this process, with its layers, lifespan and rights."""
+    """A `Server` in this process, with its middleware, lifespan and rights."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -168,6 +178,10 @@ class ServerPart:
     @property
     def label(self) -> str:
         return f"server {self.server.name!r}"
+
+    @property
+    def name(self) -> str:
+        return self.server.name
 
     @property
     def capabilities(self) -> ServerCapabilities:
@@ -248,6 +262,22 @@ class ServerPart:
             self.server.elsewhere is not None and await self.server.elsewhere.has(kind, name, call)
         )
 
+    def component(self, kind: ListName, name: str) -> Component | None:
+        server, shape = self.server, self.server.shape
+        inner = name if shape is None else shape.before(name, kind)
+        if inner is None:
+            return None
+        if kind in ("resources", "templates"):
+            found = server.register.find_resource(inner)
+            entry = None if found is None else found[0]
+        else:
+            entry = server.register.table(kind).entries.get(inner)
+        if entry is None:
+            known = None if server.elsewhere is None else server.elsewhere.component(kind, inner)
+            return None if known is None else replace(known, name=name)
+        component = server.pipeline.of_entry(kind, entry)
+        return replace(component, name=split(name)[0] if kind == "tools" and entry.older else name)
+
     def task_tool(self, name: str) -> TaskTool | None:
         shape = self.server.shape
         inner = name if shape is None else shape.before(name)
@@ -263,7 +293,7 @@ class ServerPart:
 
     async def set_level(self, call: Call, channel: Channel) -> None:
         if self.server.elsewhere is not None:
-            await self.server.methods[call.method](call, channel)
+            await self.server.elsewhere.set_level(call, channel)
 
     async def watch(self, uri: str, call: Call) -> None:
         await self.server.watch_address(uri, call)
@@ -292,7 +322,8 @@ class ServerPart:
 
 def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
     """What ``call`` may see of the components registered with ``server`` itself."""
-    entries = list(server.register.table(kind))
+    admits, of = server.pipeline.admits, server.pipeline.of_entry
+    entries = [one for one in server.register.table(kind) if admits is None or admits(of(kind, one))]
     seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
     shown = [entry for entry, sees in zip(entries, seen, strict=True) if sees]
     # Of a tool with versions the name is that of the newest one that the caller may use.

@@ -34,7 +34,7 @@ class Proxy(Server):
     ``pass_headers`` are the names of headers that go through; no other does, and no token. ``pass_methods``
     are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
     capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
-    (seconds) is the most a call behind may take, ``layers`` stand around every call; with ``required`` the proxy does
+    (seconds) is the most a call behind may take, ``middleware`` runs around all calls; with ``required`` the proxy does
     not start without the server behind. The other options are those of a `Client`; ``auth`` may also be a function of
     the principal, or a `TokenExchange`.
     """
@@ -54,8 +54,8 @@ class Proxy(Server):
         **options: Unpack[ClientOptions],
     ) -> None:
         # Around the calls of clients in front; those behind are the same calls.
-        layers = options.pop("layers", ())
-        super().__init__(name or _UNSAID, layers=layers, revisions=revisions)
+        middleware = options.pop("middleware", ())
+        super().__init__(name or _UNSAID, middleware=middleware, revisions=revisions)
         self.remote = RemotePart(
             target,
             options,

@@ -22,6 +22,7 @@ from ..client.fetch import StatusError
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
+from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
 from ..server.elsewhere import ListName, TaskTool
@@ -308,6 +309,17 @@ class RemotePart:
         except DovetailError:
             return ()
         return upstream.traits.get(name, ())
+
+    @property
+    def name(self) -> str:
+        return self._connections.way.name
+
+    def component(self, kind: ListName, name: str) -> Component | None:
+        example = self._example
+        found = () if kind != "tools" or example is None else example.traits.get(name, ())
+        if not found:
+            return None
+        return Component(name, "tool", found[0].version, found[0].tags, self.name)
 
     def task_tool(self, name: str) -> TaskTool | None:
         """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""

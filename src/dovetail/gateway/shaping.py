@@ -2,14 +2,14 @@
 
 The tools that are there, all versions of them, go through the views of `Server.transform`, one after the other, then
 through what is visible to the caller; of several versions the newest that is left has the name. A call takes the same
-way backwards; `components.py` has it for all that is no tool. Layers stand around it: they see the names that clients
-use.
+way backwards; `components.py` has it for all that is no tool. The pipeline of the server asks for it before middleware
+runs, so middleware sees the names of before.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +20,10 @@ from ..core.channel import Call, Channel
 from ..core.principal import key_of
 from ..core.rights import visible
 from ..core.subscriptions import LIST_KINDS
-from ..drivers.layering import Layer
+from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import ProtocolError
-from ..layers.budget import Budget
-from ..model import ListToolsResult, PaginatedRequestParams, ResourceTemplateReference, Tool
+from ..middleware.response_limit import ResponseLimit
+from ..model import CallToolResult, ListToolsResult, PaginatedRequestParams, ResourceTemplateReference, Tool
 from ..server.elsewhere import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
@@ -42,9 +42,6 @@ from .visibility import Rules, Visibility, admits
 
 if TYPE_CHECKING:
     from ..server.server import Server
-
-Proceed = Callable[[Call, Channel], Awaitable[Struct | Raw]]
-Stage = Callable[[Call, Channel, Proceed], Awaitable[Struct | Raw]]
 
 _NONE: Final[Rules] = ()
 
@@ -74,7 +71,7 @@ class Shape:
         self.views: list[View] = []
         self.visibility: Visibility | None = None
         self.profiles: Profiles | None = None
-        self.budget: Budget | None = None
+        self.budget: ResponseLimit | None = None
         self.search: Search | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
         """By caller: the true schemas of arguments, as long as nothing changes."""
@@ -83,12 +80,10 @@ class Shape:
         self.collisions = Collisions()
         self.components = Components(server, self)
         self._kept: OrderedDict[Any, Listed] = OrderedDict()
-        self.stages: dict[str, Stage] = {"tools/call": self.call_tool}
-        """What stands before the handler of a method."""
 
     def lists(self, kind: ListName) -> bool:
         """Whether lists differ from what is there."""
-        return "tools/list" in self.stages if kind == "tools" else self.components.concerns(kind)
+        return self.edition > 0 if kind == "tools" else self.components.concerns(kind)
 
     @property
     def varies(self) -> bool:
@@ -98,12 +93,6 @@ class Shape:
     def change(self) -> None:
         """What is shown is different from now on."""
         self.edition += 1
-        self.stages |= {
-            "tools/list": self.page,
-            "tasks/create": self.create_task,
-            "completion/complete": self.complete,
-            **self.components.stages(),
-        }
         hub = self._server.hub
         hub.named = self.components.outer_uri if any(view.moves for view in self.views) else None
         if self.components.concerns("resources") or self.components.concerns("templates"):
@@ -124,49 +113,31 @@ class Shape:
 
     def limit_results(self, bytes: int) -> None:
         """Give results in pages that are larger than this."""
-        self.budget = Budget(bytes)
+        self.budget = ResponseLimit(bytes)
         self.budget.attach(self._server)
-        self.stages.setdefault("resources/read", self.budget.read_resource)
+        self._server.pipeline.compose()
 
     def find_tools(self, search: Search | None) -> None:
         """List only what ``search`` lists, and let it find the rest; all of it with None."""
-        if self._surround not in self._server.outermost:
-            self._server.outermost.append(self._surround)
-            self._surround()
         self.search = search
         self.change()
 
-    def _surround(self) -> None:
-        """Have layers see the tool that is called through ``call_tool``: it is the one they have a say in."""
-        inner = self._server.respond
+    async def _search(self, search: Search, request: Request) -> Struct | Raw:
+        """``search_tools`` among what the caller may call, as far as middleware leaves it in lists."""
+        found = (await self._listed(request.call)).everything
 
-        def respond(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-            if self.search is not None and call.method == "tools/call" and call.params.name == CALL:
-                return self._unwrap(self.search, call, channel, inner)
-            return inner(call, channel)
-
-        vars(self._server)["respond"] = respond
-
-    async def _unwrap(self, search: Search, call: Call, channel: Channel, inner: Proceed) -> Struct | Raw:
-        meant = search.unwrapped(call)
-        return await inner(meant, channel) if isinstance(meant, Call) else meant
-
-    async def _search(self, search: Search, call: Call, channel: Channel) -> Struct | Raw:
-        """``search_tools`` among what the caller may call, as far as layers leave it in lists."""
-
-        async def listed(call: Call, channel: Channel) -> Struct | Raw:
+        async def listed(request: Request) -> Struct | Raw:
             return ListToolsResult(list(found))
 
-        found = (await self._listed(call)).everything
-        asking = replace(call, method="tools/list", params=PaginatedRequestParams())
-        proceed: Proceed = listed
-        for layer in reversed(self._server.layers):
-            if isinstance(layer, Layer) and type(layer).list_tools is not Layer.list_tools:
-                proceed = partial(layer.list_tools, proceed=proceed)
-        if proceed is listed:
-            return await search.find(call, found)
-        left: Any = await proceed(asking, channel)
-        return await search.find(call, left.tools)
+        chain: Next = listed
+        for each in reversed(self._server.middleware):
+            if isinstance(each, Middleware) and type(each).list_tools is not Middleware.list_tools:
+                chain = partial(each.list_tools, call_next=chain)
+        if chain is listed:
+            return await search.find(request.call, found)
+        asking = replace(request.call, method="tools/list", params=PaginatedRequestParams())
+        left: Any = await chain(Request(asking, request.channel))
+        return await search.find(request.call, left.tools)
 
     def watch_visibility(self) -> Visibility:
         """The rules by which callers see different things."""
@@ -180,9 +151,10 @@ class Shape:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    async def page(self, call: Call, channel: Channel, proceed: Proceed) -> Raw:
-        """``tools/list``."""
-        return await (await self._listed(call)).listing.page(call, channel)
+    async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
+        """One page of a list."""
+        kept = await (self._listed(call) if kind == "tools" else self.components.listed(kind, call))
+        return await kept.listing.page(call, channel)
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         """All of it, for a server this one is mounted in."""
@@ -322,6 +294,12 @@ class Shape:
             found = None if found is None else view.inner(found, kind)
         return found
 
+    def after(self, name: str, kind: ListName = "tools") -> str:
+        """The name after all views."""
+        for view in self.views:
+            name = view.outer(name, kind)
+        return name
+
     def names(self, name: str, traits: Traits, rules: Rules) -> list[str] | None:
         """The names of something on its way through the views; None where it does not come through."""
         names = [name]
@@ -359,33 +337,43 @@ class Shape:
             arguments = view.arguments(before, arguments)
         return found.key, arguments
 
-    async def call_tool(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
-        """``tools/call``."""
-        params = call.params
-        if self.search is not None and params.name == FIND:
-            return await self._search(self.search, call, channel)
-        name, arguments = await self.inward(params.name, params.arguments, call)
-        if name != params.name or arguments is not params.arguments:
-            call = call.instead(replace(params, name=name, arguments=arguments))
-        if self.budget is not None:
-            return await self.budget.call_tool(call, channel, proceed)
-        return self.components.relocated(call, await proceed(call, channel))
+    async def resolve(self, call: Call) -> tuple[Call, Next | None]:
+        """The call as it is without views, and what executes it where that is no handler.
 
-    async def create_task(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
-        """``tasks/create``, which calls a tool too."""
-        action = call.params.action
-        name, arguments = await self.inward(action.type, action.parameters, call)
-        action = replace(action, type=name, parameters=arguments)
-        return await proceed(call.instead(replace(call.params, action=action)), channel)
+        Raises:
+            ProtocolError: what it names is not shown to the caller, or an argument is not.
+        """
+        params, method, run = call.params, call.method, None
+        if method == "tools/call":
+            if self.search is not None and params.name == FIND:
+                return call, partial(self._search, self.search)
+            if self.search is not None and params.name == CALL:
+                meant = self.search.unwrapped(call)
+                if not isinstance(meant, Call):
+                    return call, partial(_answer, meant)
+                call, params = meant, meant.params
+            name, arguments = await self.inward(params.name, params.arguments, call)
+            if name != params.name or arguments is not params.arguments:
+                call = call.instead(replace(params, name=name, arguments=arguments))
+        elif method == "prompts/get":
+            call = await self.components.prompt(call)
+        elif method == "resources/read":
+            call = await self.components.resource(call)
+        elif method == "completion/complete" and self.edition:
+            call = await self._completion(call)
+        return call, run
 
-    async def complete(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
-        """``completion/complete``."""
+    async def _completion(self, call: Call) -> Call:
         ref = call.params.ref
         found = await self.components.referred(ref, call)
         if found is None:
             name = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
             raise ProtocolError("completion_not_found", f"nothing to complete for {name[:NAME_ECHO]!r}")
-        return await proceed(call.instead(replace(call.params, ref=found)), channel)
+        return call if found is ref else call.instead(replace(call.params, ref=found))
+
+
+async def _answer(result: CallToolResult, request: Request) -> CallToolResult:
+    return result
 
 
 def _is(traits: Traits, wanted: str, pinned: str | None) -> bool:

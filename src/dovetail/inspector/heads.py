@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ..client.fetch import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
-from ..layers.redaction import MASK, sounds_secret
+from ..middleware.sensitive_data import MASK, sounds_secret
 from .bounds import HEADERS_KEPT, NAME_SIZE
 from .frames import Frame, FrameLog, Sender
 from .recordings import masked_text

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from ..layers.redaction import MASK, SECRETS, sounds_secret
+from ..middleware.sensitive_data import MASK, SECRETS, sounds_secret
 from ..testing import Recording
 from .frames import Frame
 

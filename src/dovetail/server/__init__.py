@@ -6,7 +6,7 @@ from .context import Context
 from .handles import Handle
 from .media import Audio, File, Image
 from .registering.register import RegisteredPrompt, RegisteredResource, RegisteredTool
-from .server import Layer, Server
+from .server import Middleware, Server
 from .signatures.depends import Depends
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "Handle",
     "Image",
     "InputRequired",
-    "Layer",
+    "Middleware",
     "Question",
     "RegisteredPrompt",
     "RegisteredResource",

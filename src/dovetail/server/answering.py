@@ -17,7 +17,7 @@ from ..core.channel import Call, Channel
 from ..core.principal import Principal
 from ..core.rights import unknown
 from ..errors import ProtocolError
-from ..layers.health import Health
+from ..middleware.health import Health
 from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from . import current
@@ -33,7 +33,7 @@ from .signatures.returns import prompt_messages, resource_contents, tool_result,
 
 if TYPE_CHECKING:
     from .builtin import Handler
-    from .elsewhere import Shape
+    from .pipeline import Pipeline
     from .server import Server
 
 
@@ -46,7 +46,7 @@ class Answering:
     limits: Limits
     elsewhere: Elsewhere | None
     methods: dict[str, Handler]
-    shape: Shape | None
+    pipeline: Pipeline
     _lifespan: Lifespan | None
 
     def __init__(
@@ -66,31 +66,42 @@ class Answering:
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         """Answer one admitted call: await it. Raises only `DovetailError`s (and lets cancellation through)."""
-        handler, session, lifespan = self.methods.get(call.method), call.session, self._lifespan
+        enter, session, lifespan = self.pipeline.enter, call.session, self._lifespan
         monitor = self.health.monitor
         if monitor.asleep:
             monitor.wake()
-        if (
-            handler is None
-            or self.shape is not None
-            or (session is not None and session.phase == "paused")
-            or (lifespan is not None and not lifespan.running)
+        if (session is not None and session.phase == "paused") or (
+            lifespan is not None and not lifespan.running
         ):
-            return self._respond(call, channel, handler)
+            return self._respond(call, channel)
+        if enter is not None:
+            return enter(call, channel)
+        handler = self.methods.get(call.method)
+        if handler is None:
+            return self._respond(call, channel)
         return handler(call, channel)  # nearly every call: no coroutine stands between
 
-    async def _respond(self, call: Call, channel: Channel, handler: Handler | None) -> Struct | Raw:
+    async def _respond(self, call: Call, channel: Channel) -> Struct | Raw:
         """`respond` where something may come first."""
-        if handler is None:
-            raise ProtocolError("method_not_found", data={"method": call.method})
         if self._lifespan is not None and not self._lifespan.running:
             await cast("Server", self).start()
         session = call.session
         if session is not None and session.phase == "paused" and call.method != "ping":
             await resumed(session)
-        if self.shape is not None and (stage := self.shape.stages.get(call.method)) is not None:
-            return await stage(call, channel, handler)
-        return await handler(call, channel)
+        if self.pipeline.enter is not None:
+            return await self.pipeline.enter(call, channel)
+        return await self.find_handler(call.method)(call, channel)
+
+    def find_handler(self, method: str) -> Handler:
+        """What answers requests for ``method``.
+
+        Raises:
+            ProtocolError: nothing does.
+        """
+        handler = self.methods.get(method)
+        if handler is None:
+            raise ProtocolError("method_not_found", data={"method": method})
+        return handler
 
     async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
@@ -108,10 +119,6 @@ class Answering:
             return value if type(value) is m.InputRequiredResult else tool_result(value, function)
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
             return self.failures.of_tool(error, tool.name, call)
-
-    async def run_task(self, call: Call, channel: Channel) -> Struct | Raw:
-        """``tools/call`` as the work of a task, whichever process does it."""
-        return await self.call_tool(call, channel)
 
     async def get_prompt(self, call: Call, channel: Channel) -> Struct | Raw:
         """``prompts/get``."""

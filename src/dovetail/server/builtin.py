@@ -7,7 +7,8 @@ place for extensions to add theirs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
@@ -16,11 +17,12 @@ from msgspec.structs import replace
 from .. import model as m
 from ..core import phases
 from ..core.channel import Call, Channel
-from ..core.rights import unknown, visible
+from ..core.rights import Rights, unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError, Refusal
 from ..settings import NAME_ECHO, URI_ECHO
 from ..wire.dialects.base import VENDOR
+from .elsewhere import ListName
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
@@ -36,7 +38,7 @@ BUSY_SECONDS: Final = 5.0
 Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 
 
-_LISTS: Final[Mapping[str, tuple[str, Callable[[list[Any]], m.PaginatedResult]]]] = {
+_LISTS: Final[Mapping[ListName, tuple[str, Callable[[list[Any]], m.PaginatedResult]]]] = {
     "tools": ("tools/list", m.ListToolsResult),
     "resources": ("resources/list", m.ListResourcesResult),
     "templates": ("resources/templates/list", m.ListResourceTemplatesResult),
@@ -51,9 +53,12 @@ class Builtin:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._lists = {
-            name: Listing(server, name, server.register.table(name).shown, result)
+            name: Listing(server, name, partial(self._listed, name), result)
             for name, (_, result) in _LISTS.items()
         }
+
+    def _listed(self, name: ListName) -> Iterable[tuple[Any, Rights]]:
+        return self._server.pipeline.listed(name)
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -62,7 +67,7 @@ class Builtin:
             "ping": self.ping,
             "shutdown": self.shutdown,
             "logging/setLevel": self.set_level,
-            **{method: self._lists[name].page for name, (method, _) in _LISTS.items()},
+            **{method: partial(self._page, name) for name, (method, _) in _LISTS.items()},
             "completion/complete": self.complete,
             "resources/subscribe": self.subscribe,
             "resources/unsubscribe": self.unsubscribe,
@@ -78,6 +83,8 @@ class Builtin:
 
     async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
         server = self._server
+        if server.elsewhere is not None:
+            await server.elsewhere.meet(call)
         capabilities = server.admission.offers.told(call.codec)
         return phases.handshake(
             call,
@@ -89,6 +96,8 @@ class Builtin:
 
     async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
         server = self._server
+        if server.elsewhere is not None:
+            await server.elsewhere.meet(call)
         return m.DiscoverResult(
             supported_versions=list(server.admission.supported),
             capabilities=server.admission.offers.told(call.codec),
@@ -110,7 +119,19 @@ class Builtin:
     async def set_level(self, call: Call, channel: Channel) -> m.Result:
         if call.session is not None:
             call.session.log_level = call.params.level
-        return await _saved(call)
+        result = await _saved(call)
+        if self._server.elsewhere is not None:
+            await self._server.elsewhere.set_level(call, channel)
+        return result
+
+    async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
+        """One page of a list: of what is registered, mounted here and left by the views."""
+        shape, elsewhere = self._server.shape, self._server.elsewhere
+        if shape is not None and shape.lists(name):
+            return await shape.page(name, call, channel)
+        if elsewhere is not None:
+            return await elsewhere.page(name, call, channel)
+        return await self._lists[name].page(call, channel)
 
     # Completion
 

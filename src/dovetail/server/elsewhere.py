@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel, Notice
 from ..core.rights import Rights
+from ..drivers.middleware_chain import Component
 from ..stores.base import Store
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ class Elsewhere(Protocol):
         """A client says what is none of the protocol's, and nothing that this server wants to hear."""
         ...
 
+    async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
+        """A page of what the server and its parts show."""
+        ...
+
+    async def set_level(self, call: Call, channel: Channel) -> None:
+        """A client says from which level on it wants to hear."""
+        ...
+
     async def shown(self, kind: ListName, call: Call) -> Any:
         """The whole list, for a server that this one is mounted in."""
         ...
@@ -101,6 +110,10 @@ class Elsewhere(Protocol):
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         """All versions of a tool of others, the newest first; none where there is none."""
+        ...
+
+    def component(self, kind: ListName, name: str) -> Component | None:
+        """What is known here of a component of others; None where it has to be asked for, or is not there."""
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
@@ -159,7 +172,7 @@ class Composing:
 
         With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
         ``city://weather/oslo``; methods of its author's own keep their names. What it gains or loses later shows. Its
-        layers, rights and lifespan stay its own.
+        middleware, rights and lifespan stay its own.
 
         Raises:
             RegistrationError: a name or the prefix is taken; the message says by whom.
@@ -178,7 +191,7 @@ class Composing:
         Tools and prompts are chosen by name, resources and templates by address, tools also as ``version:>=2`` or
         ``add@1.0``, all of them as ``tag:admin``; ``prompt:add`` is no tool. ``only`` leaves out nothing of a kind that
         it does not speak of: names are those of tools, ``prompt:…`` those of prompts. Several transforms are applied
-        one after the other, each to what the one before it shows; layers see what clients see.
+        one after the other, each to what the one before it shows; middleware sees the names of before.
 
         Raises:
             RegistrationError: two of a kind would have one name; the message says whose they are.
@@ -221,6 +234,7 @@ class Composing:
             from ..gateway.shaping import Shape
 
             self.shape = Shape(cast("Server", self))
+            cast("Server", self).pipeline.compose()
         return self.shape
 
     def _shape_calls(self) -> None:

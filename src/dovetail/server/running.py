@@ -22,11 +22,11 @@ from weakref import WeakSet
 
 from ..core.channel import Session
 from ..core.phases import SERVING
-from ..drivers.layering import Layer, Wrapper
+from ..drivers.middleware_chain import Middleware
 from ..drivers.pool import Threads
 from ..drivers.semaphore import QueuedSemaphore
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
-from ..layers.health import Health, Watched
+from ..middleware.health import Health, Watched
 from ..settings import RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
@@ -327,7 +327,6 @@ class Lifecycle:
     settle: Callable[[], Awaitable[None]] | None = None
     """Ends what needs the store, before that is closed."""
     elsewhere: Elsewhere | None
-    layers: tuple[Layer | Wrapper, ...]
 
     def __init__(self, lifespan: Enter | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -370,9 +369,9 @@ class Lifecycle:
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()
-        for layer in self.layers:
-            if isinstance(layer, Layer):
-                layer.stopped()
+        for each in cast("Server", self).middleware:
+            if isinstance(each, Middleware):
+                each.stopped()
         if self.elsewhere is not None:
             await self.elsewhere.stop()
         if self._lifespan is not None:

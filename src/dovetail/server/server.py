@@ -21,7 +21,7 @@ from msgspec import Struct
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Session
 from ..core.subscriptions import LIST_KINDS, Hub, News
-from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
+from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
@@ -35,6 +35,7 @@ from .answering import Answering
 from .builtin import Builtin, Handler
 from .context import LEVELS
 from .elsewhere import Composing
+from .pipeline import Pipeline
 from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
@@ -72,7 +73,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "revisions": (Sequence, "a list of revisions"),
     "icons": ((Sequence, type(None)), "a list of icons"),
     "seal_keys": ((Keys, Sequence, type(None)), "a secret, or a list of them"),
-    "layers": (Iterable, "a list of layers"),
+    "middleware": (Iterable, "a list of middleware"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
     "clock": (Callable, "a function that tells the time"),
 }
@@ -95,7 +96,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     served and how other systems are spoken to; ``strict`` understands none of their names. ``lifespan`` is an
     async context manager around everything, or a list of them; what it yields is ``ctx.lifespan``. ``limits`` bound
     what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
-    and ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
+    and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` wrap every call.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
     ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``auth`` verifies tokens: one
@@ -128,7 +129,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         timeout: float | None = None,
         mask_errors: bool = True,
         log_level: LoggingLevel = "debug",
-        layers: Sequence[Layer | Wrapper] = (),
+        middleware: Sequence[Middleware | Wrapper] = (),
         auth: Any = None,
         tasks: TaskOptions | None = None,
         store: Store | str | None = None,
@@ -144,7 +145,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
-        self._open(_revisions(revisions), tuple(layers), strict=strict)
+        self._open(_revisions(revisions), tuple(middleware), strict=strict)
         self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
@@ -152,7 +153,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if store is not None:
             self.use_store(store, keep_keys=keys is None)
         else:
-            self._compose()
+            self.pipeline.use(self.middleware)
 
     def use_store(self, store: Store, *, keep_keys: bool = False) -> None:
         """Keep state in ``store``, as if it had been given to begin with. Call it before the server starts.
@@ -167,30 +168,25 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()
-        self._compose()
+        from ..workers.once import Once  # a server without a store promises nothing of the kind
 
-    def _compose(self) -> None:
-        """Put around `respond` what is wanted. On the instance: whoever wants nothing is not slowed down by it."""
-        for name in ("respond", "take_note", "run_task"):
-            vars(self).pop(name, None)
-        if self.store is not None:
-            from ..workers.once import Once  # a server without a store promises nothing of the kind
+        once = self.pipeline.once = Once(self, store)
+        self.settle = once.close
+        self.pipeline.use(self.middleware)
 
-            once = Once(self, self.store, self.respond)
-            self.settle, vars(self)["respond"] = once.close, once.respond
-        if self.layers:
-            vars(self)["respond"] = compose(self, self.layers, self.respond)
-            vars(self)["take_note"] = compose_notes(self.layers, self.take_note)
-            vars(self)["run_task"] = compose_tasks(self.layers, self.run_task)
-        for surround in self.outermost:
-            surround()
+    def add_middleware(self, middleware: Middleware | Wrapper) -> None:
+        """Run ``middleware`` around every call from now on, outside all that is there already."""
+        self.pipeline.add(middleware)
 
-    def _open(self, revisions: list[Revision], layers: tuple[Layer | Wrapper, ...], *, strict: bool) -> None:
+    @property
+    def middleware(self) -> tuple[Middleware | Wrapper, ...]:
+        """What runs around every call, the outermost first."""
+        return self.pipeline.middleware
+
+    def _open(
+        self, revisions: list[Revision], middleware: tuple[Middleware | Wrapper, ...], *, strict: bool
+    ) -> None:
         """The rest of the beginning: what the parts above are joined by."""
-        self.layers = layers
-        """What stands around every call, the outermost first."""
-        self.outermost: list[Callable[[], None]] = []
-        """What puts around `respond`, and around the store, what is to see all of it."""
         self.hub = Hub(self.limits)
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
@@ -216,6 +212,10 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             "prompts/get": self.get_prompt,
         }
         """Who answers which method."""
+        self.session_watchers: list[Callable[[Session], None]] = []
+        """Told of each legacy session that begins."""
+        self.pipeline = Pipeline(self)
+        self.pipeline.middleware = middleware
         Extending.__init__(self)
         self.admission.offer(self.capabilities)
 
@@ -237,6 +237,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
             self.tasks = TaskMethods(self)
             self.tasks.install()
+            self.pipeline.compose()
 
     def add_skills(
         self, folder: str | os.PathLike[str], *, prefix: str = "", **rights: Unpack[RightOptions]
@@ -382,6 +383,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             if session.notify is not None and method not in silent:
                 session.notify(method, params)
 
+        for watch in self.session_watchers:
+            watch(session)
         self._loop = _running_loop()
         session.subscriber = self.hub.add_session(session, notify)
         session.subscriber.principal = session.principal

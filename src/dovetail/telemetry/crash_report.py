@@ -71,7 +71,7 @@ def _report(error: BaseException) -> dict[str, Any]:
     import traceback
     from importlib.metadata import version
 
-    from ..layers.redaction import redacted
+    from ..middleware.sensitive_data import redacted
 
     errors: list[dict[str, Any]] = []
     one: BaseException | None = error

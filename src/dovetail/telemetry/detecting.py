@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..drivers.layering import compose, compose_tasks
 from ..errors import DovetailError
 
 if TYPE_CHECKING:
@@ -27,14 +26,14 @@ def wanted() -> list[Any]:
     return list(providers())
 
 
-def with_tracing(layers: Sequence[Any]) -> Sequence[Any]:
-    """The layers of a client or server, what traces first, if anybody wants that and has not said where."""
+def with_tracing(middleware: Sequence[Any]) -> Sequence[Any]:
+    """The middleware of a client or server, what traces first, if anybody wants that and has not said where."""
     if not wanted():
-        return layers
+        return middleware
     from .tracing import Tracing
 
-    traced = any(isinstance(layer, Tracing) for layer in layers)
-    return layers if traced else (Tracing(), *layers)
+    traced = any(isinstance(each, Tracing) for each in middleware)
+    return middleware if traced else (Tracing(), *middleware)
 
 
 def instrument(server: Server) -> None:
@@ -42,9 +41,8 @@ def instrument(server: Server) -> None:
     if not wanted():
         return
     from .opentelemetry_metrics import export
+    from .tracing import Tracing
 
-    before, server.layers = server.layers, tuple(with_tracing(server.layers))
-    if server.layers != before:
-        vars(server)["respond"] = compose(server, server.layers[:1], server.respond)
-        vars(server)["run_task"] = compose_tasks(server.layers[:1], server.run_task)
+    if not any(isinstance(each, Tracing) for each in server.middleware):
+        server.add_middleware(Tracing())
     export(server)

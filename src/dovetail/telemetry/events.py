@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Raw, Struct
 
-from ..core.channel import Call, Channel, Session
-from ..drivers.layering import Layer, Respond
+from ..core.channel import Session
+from ..drivers.middleware_chain import Middleware, Next, Request, subject_of
 from ..errors import DovetailError, RemoteProtocolError
-from ..layers.log import subject_of
-from ..layers.outcomes import code_of, of_error, of_result
+from ..middleware.outcomes import code_of, of_error, of_result
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -54,7 +53,7 @@ class TelemetryEvent(Struct, frozen=True):
     data: Mapping[str, Any]
 
 
-class Events(Layer):
+class Events(Middleware):
     """Tells ``heard`` what happens on one side: around every call, and as a `Watcher` of what becomes none."""
 
     observes = True
@@ -69,27 +68,42 @@ class Events(Layer):
         except Exception:
             log.exception("on_event failed on %s", name)
 
-    def wrap(self, respond: Respond) -> Respond:
-        async def told(call: Call, channel: Channel) -> Struct | Raw:
+    def wrap(self, call_next: Next) -> Next:
+        async def told(request: Request) -> Struct | Raw:
+            call = request.call
             about: dict[str, Any] = {"method": call.method, "name": subject_of(call)}
             if self._side == "server":  # a client's has none before it is sent
                 about["id"] = call.id
-            self.tell("request.start", **about)
-            begun = perf_counter()
+            if not request.resumed:
+                self.tell("request.start", **about)
+            begun, over = perf_counter(), list[str]()
+
+            def became_task(id: str) -> None:
+                over.append(id)
+                self.tell("request.stop", **about, seconds=perf_counter() - begun, outcome="ok")
+
+            request.on_task(over.append if request.resumed else became_task)
             try:
-                result = await respond(call, channel)
+                result = await call_next(request)
             except BaseException as error:
                 kind = error.kind if isinstance(error, DovetailError) else type(error).__name__
                 about |= {"seconds": perf_counter() - begun, "outcome": of_error(error)}
-                self.tell("request.exception", **about, code=code_of(error), kind=kind)
+                if not over:
+                    self.tell("request.exception", **about, code=code_of(error), kind=kind)
                 raise
-            self.tell("request.stop", **about, seconds=perf_counter() - begun, outcome=of_result(result))
+            if not over:
+                self.tell("request.stop", **about, seconds=perf_counter() - begun, outcome=of_result(result))
             return result
 
         return told
 
     def attach(self, service: Any) -> None:
-        service.admission.watchers += (self,)
+        if self not in service.admission.watchers:
+            service.admission.watchers += (self,)
+
+    def watch_session(self, session: Session) -> None:
+        """Tell what becomes of a legacy session."""
+        session.on_phase = self.moved
 
     def moved(self, before: str, after: str, reason: str | None) -> None:
         """A connection or session has changed its state."""
@@ -111,17 +125,6 @@ class Events(Layer):
 def listen(server: Server, heard: Heard) -> Heard:
     """Tell ``heard`` what happens to ``server`` from now on."""
     events = Events("server", heard)
-    events.attach(server)
-    opened = server.session_opened
-
-    def session_opened(session: Session) -> None:
-        session.on_phase = events.moved
-        opened(session)
-
-    def surround() -> None:
-        vars(server)["respond"] = events.wrap(server.respond)
-
-    vars(server)["session_opened"] = session_opened
-    surround()
-    server.outermost.append(surround)
+    server.add_middleware(events)
+    server.session_watchers.append(events.watch_session)
     return heard

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 
-from ..core.channel import Call, Channel
 from ..core.endpoint import LISTEN
-from ..drivers.layering import Layer, Respond
+from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError, RemoteProtocolError
-from ..layers.outcomes import Outcome, code_of, of_error, of_result
+from ..middleware.outcomes import Outcome, code_of, of_error, of_result
 from ..model import CallToolResult
 from ..settings import NAME_ECHO
 from .bounds import BUCKETS, NAMES, OTHER
@@ -61,7 +60,7 @@ class _Counted(Struct, eq=False):
     seconds: int
 
 
-class Metrics:
+class Metrics(Middleware):
     """The numbers of one server, and of all workers that serve it."""
 
     def __init__(self, server: Server) -> None:
@@ -133,32 +132,34 @@ class Metrics:
         """Look at ``source`` whenever somebody wants to know."""
         self._sources.append(source)
 
-    def around(self, respond: Respond, work: str = "") -> Respond:
-        """``respond``, counted; as ``work``, if it is not what requests are answered with.
+    def wrap(self, call_next: Next) -> Next:
+        """Count every request, and the work of a task apart from the call that began it.
 
         The path of every call: what could be a call of its own is written out.
         """
-
         tools, first = self._tools, BUCKETS[0]
 
-        async def counted(call: Call, channel: Channel) -> Struct | Raw:
-            method = work or call.method
-            one = tools.get(call.params.name) if method == _CALL else self._look_up(method, call.params)
+        async def counted(request: Request) -> Struct | Raw:
+            if request.task is not None:
+                return await self._count_task(request, call_next)
+            call = request.call
+            method = call.method
+            one = tools.get(request.name) if method == _CALL else self._look_up(method, request.name)
             cells = self._cells
             if method != LISTEN:
                 self._in_flight += 1  # looked at now and then: a number of our own is cheaper to change
             begun = perf_counter()
             try:
-                result = await respond(call, channel)
+                result = await call_next(request)
                 if one is None:
-                    one = self._find(method, _name_of(method, call.params), answered=True)
+                    one = self._find(method, request.name, answered=True)
                 if type(result) is CallToolResult and result.is_error is True:
                     self._ended(one, of_result(result))
                 else:
                     cells[one.ok] += 1.0
                 return result
             except BaseException as error:
-                one = one or self._find(method, _name_of(method, call.params), answered=False)
+                one = one or self._find(method, request.name, answered=False)
                 self._failed(one, error)
                 raise
             finally:
@@ -170,7 +171,39 @@ class Metrics:
 
         return counted
 
+    async def _count_task(self, request: Request, call_next: Next) -> Struct | Raw:
+        """Count a call until it becomes a task, and the work of the task from then on."""
+        method, name, begun = request.method, request.name, perf_counter()
+        counting = not request.resumed
+        self._in_flight += 1
+
+        def took(outcome: Outcome) -> None:
+            one = self._find(method, name, answered=outcome == "ok")
+            self._ended(one, outcome)
+            self.observe("dovetail_call_seconds", perf_counter() - begun, one.method, one.name)
+
+        def became_task(id: str) -> None:
+            nonlocal method, begun, counting
+            if counting:
+                took("ok")
+            method, begun, counting = _TASK, perf_counter(), True
+
+        request.on_task(became_task)
+        try:
+            result = await call_next(request)
+        except BaseException as error:
+            took(outcome := of_error(error))
+            if outcome == "refused":
+                self.count("dovetail_refusals_total", str(code_of(error)))
+            raise
+        finally:
+            self._in_flight -= 1
+        took(of_result(result))
+        return result
+
     def _find(self, method: str, name: str, *, answered: bool) -> _Counted:
+        if method not in _NAMED and method != _READ:
+            name = ""
         label = self._label(method, name)
         if label is OTHER and answered and self._server.elsewhere is not None:
             # It belongs to what is mounted here, which has just answered: a name that exists. Those have a share.
@@ -192,8 +225,8 @@ class Metrics:
                 self._tools[name] = one
         return one
 
-    def _look_up(self, method: str, params: Any) -> _Counted | None:
-        return self._known.get((method, _name_of(method, params)))
+    def _look_up(self, method: str, name: str) -> _Counted | None:
+        return self._known.get((method, name if method in _NAMED or method == _READ else ""))
 
     def _label(self, method: str, name: str) -> str:
         """What a name is counted as. Only what is registered has a label of its own: clients can say anything."""
@@ -262,9 +295,9 @@ class Metrics:
             yield "dovetail_queue", (queue,), waiting
         for component in server.health.components.values():
             yield "dovetail_component_ok", (component.name,), component.ok
-        for layer in server.layers:
-            if isinstance(layer, Layer):
-                yield from layer.measure()
+        for each in server.middleware:
+            if isinstance(each, Middleware):
+                yield from each.measure()
 
     def collect(self) -> list[Numbers]:
         """The numbers of all processes together, one entry for each series."""
@@ -297,15 +330,13 @@ class Metrics:
 
     # --- the store -------------------------------------------------------------------------------------------
 
-    def surround(self) -> None:
-        """Count every call, and measure every use of the store. On the instances: others are not slowed down."""
-        server = self._server
-        vars(server)["respond"] = self.around(server.respond)
-        vars(server)["run_task"] = self.around(server.run_task, _TASK)
-        if server.store is not None and server.store is not self._timed_store:
-            self._timed_store = server.store
+    def attach(self, service: Any) -> None:
+        """Measure every use of the store, too."""
+        store = service.store
+        if store is not None and store is not self._timed_store:
+            self._timed_store = store
             for verb in _VERBS:
-                vars(server.store)[verb] = self._timed(verb, getattr(server.store, verb))
+                vars(store)[verb] = self._timed(verb, getattr(store, verb))
 
     def _timed(self, verb: str, use: Callable[..., Any]) -> Callable[..., Any]:
         async def timed(*args: Any, **options: Any) -> Any:
@@ -321,10 +352,6 @@ class Metrics:
         return timed
 
 
-def _name_of(method: str, params: Any) -> str:
-    return params.name if method in _NAMED else params.uri if method == _READ else ""
-
-
 def _begin(uri: str) -> str:
     """What resources of others are counted as: scheme and first segment, which is the prefix of a mount."""
     scheme, separator, rest = uri.partition("://")
@@ -334,7 +361,6 @@ def _begin(uri: str) -> str:
 def measured(server: Server) -> Metrics:
     """Begin to count what ``server`` does."""
     metrics = Metrics(server)
-    metrics.surround()
-    server.outermost.append(metrics.surround)
+    server.add_middleware(metrics)
     server.admission.watchers += (metrics,)
     return metrics

@@ -1,7 +1,8 @@
 """`Tracing`: spans of OpenTelemetry (extra ``otel``, its API alone), by the semantic conventions for MCP.
 
 Nothing has to be switched on: a server that starts, and a client that is made, after the program has set a tracer or
-meter provider are traced (`detecting.py`). ``layers=[Tracing(…)]`` says where in the order, or with which providers.
+meter provider are traced (`detecting.py`). ``middleware=[Tracing(…)]`` says where in the order, or
+with which providers.
 
 - A client has a span of kind CLIENT around each call and around its handshake, and so has a server around a question
   that is a request; a server has one of kind SERVER around what it serves, and a task one around its work.
@@ -28,10 +29,10 @@ from msgspec import Raw, Struct
 from ..core.channel import Call, Channel
 from ..core.endpoint import LISTEN
 from ..core.trace_context import readable
-from ..drivers.layering import Layer, Respond
+from ..drivers.middleware_chain import Middleware, Next, Request, Respond
 from ..errors import DovetailError
 from ..extras import missing
-from ..layers.outcomes import code_of, of_error, of_result
+from ..middleware.outcomes import code_of, of_error, of_result
 from .bounds import BUCKETS, NAME_LENGTH, URI_LENGTH
 
 try:
@@ -62,7 +63,7 @@ _inside: ContextVar[bool] = ContextVar("dovetail_inside_span", default=False)
 """A request is being served in a span of ours: what a server mounted in the one that serves it does belongs there."""
 
 
-class Tracing(Layer):
+class Tracing(Middleware):
     """Spans around every call; the module says which. By default with the providers of the program."""
 
     observes = True
@@ -90,7 +91,7 @@ class Tracing(Layer):
         if side == "client":
             self._kind = trace.SpanKind.CLIENT
             peer = service.connections
-            vars(peer)["respond"] = self._traced(peer.respond, trace.SpanKind.SERVER)
+            vars(peer)["respond"] = self._traced(peer.respond)
         else:
             entries = {"tools/call": service.tools, "prompts/get": service.prompts}
             self._known = lambda method, name: name in entries[method]
@@ -126,32 +127,50 @@ class Tracing(Layer):
 
     # --- spans -----------------------------------------------------------------------------------------------
 
-    def wrap(self, respond: Respond) -> Respond:
-        return self._traced(respond, self._kind)
-
-    def _traced(self, respond: Respond, kind: trace.SpanKind) -> Respond:
-        def traced(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-            if call.method == LISTEN:  # a span of hours tells nobody anything
-                return respond(call, channel)
-            return self._run(call, channel, respond, self._name(call), kind)
+    def wrap(self, call_next: Next) -> Next:
+        def traced(request: Request) -> Awaitable[Struct | Raw]:
+            if request.call.method == LISTEN:  # a span of hours tells nobody anything
+                return call_next(request)
+            return self._run(request, call_next)
 
         return traced
 
-    def wrap_task(self, run: Respond) -> Respond:
-        async def traced(call: Call, channel: Channel) -> Struct | Raw:
-            name = f"task {call.params.name[:NAME_LENGTH]}"
-            return await self._run(call, channel, run, name, trace.SpanKind.INTERNAL)
+    def _traced(self, respond: Respond) -> Respond:
+        """Answers to questions of a server, which are requests to a client."""
+
+        async def execute(request: Request) -> Struct | Raw:
+            return await respond(request.call, request.channel)
+
+        def traced(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            return self._run(Request(call, channel), execute, trace.SpanKind.SERVER)
 
         return traced
 
     async def _run(
-        self, call: Call, channel: Channel, respond: Respond, name: str, kind: trace.SpanKind
+        self, request: Request, call_next: Next, kind: trace.SpanKind | None = None
     ) -> Struct | Raw:
+        call, kind = request.call, kind or self._kind
+        if request.resumed:
+            kind = trace.SpanKind.INTERNAL
+        name = self._task_name(call) if request.resumed else self._name(call)
         attributes = _attributes(call, kind)
-        span, token = self._begin(call, name, kind, attributes)
+        span, tokens = self._begin(call, name, kind, attributes)
         begun, ended = perf_counter(), dict[str, Any]()
+
+        def became_task(id: str) -> None:
+            """The request ends here; the work of the task has a span of its own, inside it."""
+            nonlocal span, tokens, kind
+            self._record(perf_counter() - begun, attributes, {})
+            kind = trace.SpanKind.INTERNAL
+            work, inner = self._begin(call, self._task_name(call), kind, _attributes(call, kind), inside=True)
+            if span is not None:
+                self._finish(span, {})
+            span, tokens = work, (*inner, *tokens)
+
+        if not request.resumed:
+            request.on_task(became_task)
         try:
-            result = await respond(call, channel)
+            result = await call_next(request)
             if of_result(result) != "ok":
                 ended["error.type"] = "tool_error"
             return result
@@ -161,15 +180,26 @@ class Tracing(Layer):
         finally:
             if kind is not trace.SpanKind.INTERNAL:
                 self._record(perf_counter() - begun, attributes, ended)
-            self._end(span, token, ended)
+            self._end(span, tokens, ended)
+
+    @staticmethod
+    def _task_name(call: Call) -> str:
+        return f"task {call.params.name[:NAME_LENGTH]}"
 
     def _begin(
-        self, call: Call, name: str, kind: trace.SpanKind, attributes: dict[str, Any]
-    ) -> tuple[trace.Span | None, Any]:
+        self,
+        call: Call,
+        name: str,
+        kind: trace.SpanKind,
+        attributes: dict[str, Any],
+        *,
+        inside: bool = False,
+    ) -> tuple[trace.Span | None, tuple[Any, ...]]:
         """Start a span and enter it. None, if that cannot be done: the call goes on without."""
         with self._harmless():
             outer, links = contexts.get_current(), list[trace.Link]()
-            if kind is not trace.SpanKind.CLIENT and not (kind is trace.SpanKind.SERVER and _inside.get()):
+            inside = inside or (kind is trace.SpanKind.SERVER and _inside.get())
+            if kind is not trace.SpanKind.CLIENT and not inside:
                 # Conventions for MCP: the context of `_meta` is the parent, the one we are in is linked.
                 ambient = trace.get_current_span(outer).get_span_context()
                 outer = propagate.extract(readable(call.meta), outer)
@@ -180,16 +210,16 @@ class Tracing(Layer):
             token = contexts.attach(trace.set_span_in_context(span, outer))
             if kind is trace.SpanKind.CLIENT:
                 _asking.set(span)
-            return span, (token, _inside.set(kind is trace.SpanKind.SERVER))
-        return None, None
+            return span, ((token, _inside.set(kind is trace.SpanKind.SERVER)),)
+        return None, ()
 
-    def _end(self, span: trace.Span | None, token: Any, ended: Mapping[str, Any]) -> None:
-        if span is None:
-            return
+    def _end(self, span: trace.Span | None, tokens: tuple[Any, ...], ended: Mapping[str, Any]) -> None:
         with self._harmless():
-            contexts.detach(token[0])
-            _inside.reset(token[1])
-        self._finish(span, ended)
+            for token, inside in tokens:
+                contexts.detach(token)
+                _inside.reset(inside)
+        if span is not None:
+            self._finish(span, ended)
 
     def _finish(self, span: trace.Span, ended: Mapping[str, Any]) -> None:
         with self._harmless():

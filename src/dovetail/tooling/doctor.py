@@ -30,7 +30,7 @@ from ..client.conversation import NORMAL
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validation import Validator
-from ..layers.quirks import QUIRKS
+from ..middleware.client_workarounds import WORKAROUNDS
 from ..telemetry.terminal import log_to_stderr
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
@@ -306,7 +306,7 @@ def _quirks(url: str) -> list[Finding]:
         "modern-header-on-legacy": lambda: _ask(url, body=_INITIALIZE, MCP_Protocol_Version=modern),
     }
     found: list[Finding] = []
-    for quirk in QUIRKS:
+    for quirk in WORKAROUNDS:
         if quirk.name == "version-not-negotiated" and not session:
             continue  # there is nothing to be negotiated
         status, headers = probes[quirk.name]()
@@ -316,7 +316,7 @@ def _quirks(url: str) -> list[Finding]:
             times = f", {counted[quirk.name]} times so far" if quirk.name in counted else ""
             found.append(Finding("quirks", "ok", f"{quirk.name} is served{times}: {about}"))
         elif status in (400, 406):
-            advice = f'Server(layers=[Quirks("{quirk.name}")]) serves them'
+            advice = f'Server(middleware=[ClientWorkarounds("{quirk.name}")]) serves them'
             found.append(
                 Finding("quirks", "note", f"{quirk.name} gets {status}, as it should: {about}", advice)
             )

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..cli.output import Bold, Printer, Row
 from ..cli.target import split
 from ..errors import DovetailError
-from ..layers.redaction import MASK, redacted, sounds_secret
+from ..middleware.sensitive_data import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
 from .bounds import CHECK_SECONDS, CONFIG_BYTES

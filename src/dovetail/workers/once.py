@@ -18,14 +18,16 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
-from ..drivers.layering import Respond
+from ..drivers.middleware_chain import Next, Request, Respond
 from ..drivers.shielding import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
@@ -65,10 +67,11 @@ _records = Records(_Record)
 class Once:
     """What ``tools/call`` of a server with a store goes through."""
 
-    def __init__(self, server: Server, store: Store, inner: Respond) -> None:
+    key = IDEMPOTENCY_KEY
+
+    def __init__(self, server: Server, store: Store) -> None:
         self._server, self._tools = server, server.register.tools.entries
         self._store = store
-        self._inner = inner
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
         self._results = results_of(store)
@@ -77,14 +80,29 @@ class Once:
         self._requests = server.admission.shared.requests
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
-    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-        # No coroutine of its own: a call without a key pays for one look.
+    def around(self, execute: Next) -> Next:
+        """``execute``, once for each key. What becomes a task has passed `run` before its chain."""
+
+        def run(request: Request) -> Awaitable[Struct | Raw]:
+            call = request.call
+            if IDEMPOTENCY_KEY not in call.meta or request.task is not None or request.run is not None:
+                return execute(request)
+
+            def again(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+                return execute(msgspec.structs.replace(request, call=call, channel=channel))
+
+            return self.run(call, request.channel, again)
+
+        return run
+
+    def run(self, call: Call, channel: Channel, respond: Respond) -> Awaitable[Struct | Raw]:
+        """Answer ``call`` with ``respond``, or with what was answered under its key before."""
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
         if self._server.lent is not None:
             key = None  # a server around this one, which has a store, has seen to it
-        return self._inner(call, channel) if key is None else self._once(call, channel, key)
+        return respond(call, channel) if key is None else self._once(call, channel, key, respond)
 
-    async def _once(self, call: Call, channel: Channel, key: Any) -> Struct | Raw:
+    async def _once(self, call: Call, channel: Channel, key: Any, respond: Respond) -> Struct | Raw:
         name, mark, me = _name(call, _checked(key)), _mark(call), secrets.token_hex(8)
         while True:
             record = await self._read(name, mark)
@@ -106,7 +124,8 @@ class Once:
                 else:
                     await self._until_news(name)
                 continue
-            work = asyncio.create_task(self._work(replace(call), channel, name, mark, me, fence))
+            attempt = partial(respond, replace(call), channel)
+            work = asyncio.create_task(self._work(attempt, call, name, mark, me, fence))
             self._under_way.add(work)
             work.add_done_callback(self._under_way.discard)
             return await self._attend(work, call, name)
@@ -157,12 +176,18 @@ class Once:
     # --- working ------------------------------------------------------------------------------------------------
 
     async def _work(
-        self, call: Call, channel: Channel, name: str, mark: str, me: str, fence: int
+        self,
+        attempt: Callable[[], Awaitable[Struct | Raw]],
+        call: Call,
+        name: str,
+        mark: str,
+        me: str,
+        fence: int,
     ) -> Struct | Raw:
         beat = asyncio.create_task(keep_lease(self._store, name, me))
         record, not_run = None, False
         try:
-            result = await self._inner(call, channel)
+            result = await attempt()
             kept = result if isinstance(result, Raw) else call.codec.prepare(result)
             record = _Record(mark, result=kept)
             return result

@@ -20,7 +20,7 @@ from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
 from ...core.task_machine import TERMINAL
 from ...drivers.clock import Clock
-from ...drivers.layering import compose_notes
+from ...drivers.middleware_chain import compose_notes
 from ...drivers.requests import Outgoing
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 from ...model.meta import LOG_LEVEL
@@ -73,8 +73,8 @@ class Connections:
         self._question_tasks = QuestionTasks(config.limits.max_tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
-        if config.layers:
-            vars(self)["take_note"] = compose_notes(config.layers, self.take_note)
+        if config.middleware:
+            vars(self)["take_note"] = compose_notes(config.middleware, self.take_note)
 
     # --- what a life asks for -------------------------------------------------------------------------------------
 

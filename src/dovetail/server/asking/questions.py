@@ -6,9 +6,10 @@ is `asking.py`'s business.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import UNSET
@@ -91,6 +92,12 @@ class Question(Generic[A]):
     @property
     def request(self) -> m.InputRequest:
         return self.put.request
+
+    def rewritten(self, rewrite: Callable[[Any], Any]) -> Self:
+        """This question with other params."""
+        changed, request = copy.copy(self), self.put.request
+        changed.put = put(msgspec.structs.replace(request, params=rewrite(request.params)))
+        return changed
 
     def read(self, result: Any) -> A:
         """What the handler gets for the decoded ``result``.

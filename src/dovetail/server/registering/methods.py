@@ -180,6 +180,10 @@ class Extending:
     # --- notifications --------------------------------------------------------------------------------------
 
     def take_note(self, notice: Notice) -> None:
+        """Take note of a notification of a client."""
+        cast("Server", self).pipeline.note(notice)
+
+    def handle_notification(self, notice: Notice) -> None:
         """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
         entry, changed = self._added.get(notice.method), self._roots_changed
         if entry is not None:

@@ -123,10 +123,14 @@ class Table(Generic[E]):
         """The entries, read-only and live."""
         return MappingProxyType(self.entries)
 
-    def shown(self) -> Iterator[tuple[Any, Rights]]:
-        """What the list shows of each, and to whom."""
+    def shown(self, admits: Callable[[E], bool] | None = None) -> Iterator[tuple[Any, Rights]]:
+        """What the list shows of each that is admitted, and to whom."""
         entries = cast("Iterable[Any]", self.entries.values())
-        return ((entry.definition, entry.rights) for entry in entries if not entry.older)
+        return (
+            (entry.definition, entry.rights)
+            for entry in entries
+            if not entry.older and (admits is None or admits(entry))
+        )
 
     def __iter__(self) -> Iterator[E]:
         return iter(self.entries.values())
@@ -186,14 +190,17 @@ class ToolTable(Table[RegisteredTool]):
         there = self._versions.get(name, ())
         return next((one.name for one in there if visible(one.rights, principal)), name)
 
-    def shown(self) -> Iterator[tuple[Any, Rights]]:
+    def shown(self, admits: Callable[[RegisteredTool], bool] | None = None) -> Iterator[tuple[Any, Rights]]:
         """The newest versions; and older ones, for those who may use none that is newer."""
-        yield from super().shown()
+        yield from super().shown(admits)
         for versions in self._versions.values():
-            for place, one in enumerate(versions):
-                newer = [each.rights for each in versions[:place]]
+            admitted = [one for one in versions if admits is None or admits(one)]
+            for place, one in enumerate(admitted):
+                newer = [each.rights for each in admitted[:place]]
                 if newer and all(newer):
                     yield one.definition, (*one.rights, Right(allows=partial(_none_visible, newer)))
+                elif one.older and not newer:
+                    yield one.definition, one.rights
 
     def find(self, name: str, version: str | None) -> str:
         """The key of a version of a tool, of which the version may also stand in the name.

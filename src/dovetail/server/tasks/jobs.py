@@ -7,7 +7,7 @@ spreads over several, can take its place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from msgspec import Raw, Struct
@@ -17,6 +17,7 @@ from ...core.channel import Call
 from ...core.task_faces import related
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
+from ...model.meta import PROGRESS_TOKEN
 from ...settings import RETRY_AFTER_MS
 from .task_channel import TaskChannel
 
@@ -33,6 +34,13 @@ class Job:
         self.machine = machine
         self.call = call
         self.channel: TaskChannel
+        self.run: Callable[[], Awaitable[Struct | Raw]]
+        """Runs the call through the chain."""
+        self.detaching: asyncio.Event | None = None
+        """Set when the task has been stored, or has been removed again."""
+        self.timer: asyncio.Timeout | None = None
+        """Ends the work when its time is over."""
+        self._begin: list[Callable[[str], None]] = []
         self.answers: dict[str, asyncio.Future[Raw]] = {}
         """Who waits for which answer."""
         self.taken: set[str] = set()
@@ -50,6 +58,25 @@ class Job:
         self.keeping: asyncio.Task[None] | None = None
         """Keeps soon what the work said of itself."""
         self._watching: set[asyncio.Future[None]] = set()
+
+    def on_begin(self, begun: Callable[[str], None]) -> None:
+        """Call ``begun`` with the id once this is a task; at once, if it is one."""
+        if self.first is None:
+            begun(self.machine.id)
+        else:
+            self._begin.append(begun)
+
+    def begun(self) -> None:
+        """Tell that this is a task now."""
+        waiting, self._begin = self._begin, []
+        for tell in waiting:
+            tell(self.machine.id)
+
+    def working(self, call: Call) -> Call:
+        """``call`` with a progress token: without one a handler's progress would go nowhere."""
+        if self.first is not None or PROGRESS_TOKEN in call.meta:
+            return call
+        return replace(call, meta={PROGRESS_TOKEN: self.machine.id, **call.meta})
 
     def changed(self) -> asyncio.Future[None]:
         """Done at the next change of the task."""
@@ -78,8 +105,11 @@ class Job:
 class Executor(Protocol):
     """Runs work that outlives the request that asked for it."""
 
-    def start(self, id: str, work: Work) -> None:
+    def start(self, id: str, work: Work, *, limited: bool = True) -> None:
         """Begin ``work`` soon; it reports its end itself and raises nothing.
+
+        Calls that may become tasks are not ``limited`` here: they are as many as requests may be, and what becomes a
+        task needs a place in the store.
 
         Raises:
             ProtocolError: of kind ``too_many_tasks``.
@@ -105,8 +135,8 @@ class InProcessExecutor:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, id: str, work: Work) -> None:
-        if len(self._running) >= self._limit:
+    def start(self, id: str, work: Work, *, limited: bool = True) -> None:
+        if limited and len(self._running) >= self._limit:
             raise too_many(self._limit)
         task = asyncio.get_running_loop().create_task(work(), name=f"dovetail-task-{id[-8:]}")
         self._running[id] = task

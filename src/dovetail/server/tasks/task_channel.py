@@ -127,7 +127,9 @@ def _mark(questions: Sequence[Question[Any]]) -> str:
 class DetachableAsking:
     """Asks as the call does until the handler detaches, as the task does from then on."""
 
-    def __init__(self, before: Asking, after: Asking) -> None:
+    def __init__(self, before: Asking, after: Asking, *, remembers: bool) -> None:
+        self._remembers = remembers
+        """Whether the handler ran before it detached: its steps are known to ``before`` then."""
         self._before = before
         self._after = after
         self._now = before
@@ -155,7 +157,7 @@ class DetachableAsking:
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         # What was done before detaching is known there, and has to stay done.
-        return await self._before.step(key, function, args)
+        return await (self._before if self._remembers else self._now).step(key, function, args)
 
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
         return await self._now.take(required)

@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
 from ...core.metadata import check
-from ...core.rights import unknown
+from ...core.rights import unknown, visible
 from ...core.rounds import put
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
+from ...drivers.middleware_chain import Next, Request
 from ...errors import ProtocolError, Refusal
 from ...model import (
     CallToolRequestParams,
@@ -66,16 +67,14 @@ class TaskMethods:
         self.tasks = Tasks(server)
 
     def install(self) -> None:
-        """Take over ``tools/call``, add the ``tasks/*`` methods and declare them."""
+        """Add the ``tasks/*`` methods and declare them."""
         server = self._server
-        server.methods["tools/call"] = self.call_tool
         server.methods |= {
             "tasks/get": self.get,
             "tasks/result": self.result,
             "tasks/list": self.list_tasks,
             "tasks/cancel": self.cancel,
             "tasks/update": self.update,
-            "tasks/create": self.create,
         }
         server.add_capability(EXTENSION)
         server.add_capability("tasks", CORE)
@@ -87,25 +86,40 @@ class TaskMethods:
         elsewhere = self._server.elsewhere
         return elsewhere.task_tool(name) if found is None and elsewhere is not None else found
 
-    async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
-        """``tools/call``: the result, or a task in its place."""
+    def wanted(self, request: Request) -> FaceName | None:
+        """Whether a ``tools/call`` becomes a task, and of which design.
+
+        Raises:
+            ProtocolError: the tool and the client do not agree.
+        """
+        call = request.call
         tool = self._tool(call.params.name)
-        if (
-            channel.asking is not None
-            or tool is None
-            or (tool.rights and unknown(tool.rights, call.principal))
-        ):
-            # A channel with an asking of its own: it is a task already, of a server this one is mounted in.
-            return await self._server.call_tool(call, channel)
-        face = self._wanted(tool, call)
-        if face is None:
-            return await self._server.call_tool(call, channel)
-        if tool.asks_first and face == "extension":
-            result = await self.tasks.attempt(call, channel, _asking(call, tool))
-        else:
+        if tool is None or (tool.rights and not visible(tool.rights, call.principal)):
+            return None  # refused when it is executed
+        return self._wanted(tool, call)
+
+    def check_known(self, request: Request) -> None:
+        """Check that a tool that is to run as a task is there for the caller.
+
+        Raises:
+            ProtocolError: it is not.
+        """
+        call = request.call
+        tool = self._tool(call.params.name)
+        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
+            name = call.params.name[:NAME_ECHO]
+            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
+
+    async def begin(self, request: Request, face: FaceName, wish: Wish | None, chain: Next) -> Struct | Raw:
+        """Run a call through ``chain`` as a task: the task, or what the chain answers in its place."""
+        call, channel = request.call, request.channel
+        tool = self._tool(call.params.name)
+        asks_first = tool is not None and tool.asks_first and face == "extension"
+        if wish is None:
             asked = call.params.task
-            ttl = None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl
-            result = FACES[face].created(await self.tasks.begin(call, channel, face, Wish(ttl)))
+            wish = Wish(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
+        asking = call if tool is None else _asking(call, tool)
+        result = await self.tasks.begin(request, face, wish, chain, asking, asks_first=asks_first)
         if isinstance(result, ExtensionCreateTaskResult) and channel.deserted:
             # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Nobody knows its name.
             with suppress(ProtocolError):  # it is over already
@@ -142,19 +156,18 @@ class TaskMethods:
             raise ProtocolError("method_not_found", f"the tool {tool.name} {how}", data={"tool": tool.name})
         return "core" if asked else None
 
-    async def create(self, call: Call, channel: Channel) -> Struct:
-        """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
+    def unwrapped(self, call: Call) -> tuple[Call, Wish]:
+        """The ``tools/call`` that erlmcp's ``tasks/create`` stands for: the type of the action is the name of a tool.
+
+        Raises:
+            ProtocolError: what it wishes is invalid.
+        """
         action, wish = call.params.action, erlmcp_wish(call.params)
-        tool = self._tool(action.type)
-        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
-            name = action.type[:NAME_ECHO]
-            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
         token = wish.progress_token
         meta = call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token}
         check(meta)
         params = CallToolRequestParams(action.type, arguments=action.parameters)
-        run = replace(call, method="tools/call", params=params, meta=meta)
-        return FACES["erlmcp"].created(await self.tasks.begin(run, channel, "erlmcp", wish))
+        return replace(call, method="tools/call", params=params, meta=meta, source=call), wish
 
     # --- looking ------------------------------------------------------------------------------------------
 

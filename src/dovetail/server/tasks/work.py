@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...core.channel import Call, Channel
+from ...core.channel import Call
 from ...core.principal import key_of
 from ...core.task_faces import FACES
 from ...core.task_machine import FaceName, TaskMachine
+from ...drivers.middleware_chain import Next, Request
 from ...drivers.run import mask
 from ...drivers.shielding import to_the_end
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
-from ...model.meta import PROGRESS_TOKEN
 from ...settings import NAME_ECHO
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
@@ -72,48 +72,69 @@ class Tasks:
 
     # --- beginning ----------------------------------------------------------------------------------------
 
-    async def begin(self, call: Call, channel: Channel, face: FaceName, wish: Wish = _NO_WISH) -> TaskMachine:
-        """Run the ``tools/call`` in ``call`` as a task, which can be read before this returns.
+    async def begin(
+        self, request: Request, face: FaceName, wish: Wish, chain: Next, asking: Call, *, asks_first: bool
+    ) -> Struct | Raw:
+        """Run the ``tools/call`` in ``request`` through ``chain`` as a task.
+
+        The call becomes a task when the chain lets it through (with ``asks_first``: when its handler says so). The
+        created task is returned then, and can be read before that. What ends the chain earlier is returned as it is.
 
         Raises:
-            ProtocolError: ``too_many_tasks``, ``task_already_exists``, ``task_dependency_failed``.
+            DovetailError: the chain refused the call; or ``too_many_tasks``, ``task_already_exists``,
+                ``task_dependency_failed``.
         """
+        call, channel = request.call, request.channel
         job = self._job(call, face, wish)
         machine = job.machine
         machine.depends_on = await self._depends_on(call, wish)
         # erlmcp has no way to ask through a task: questions are requests on the connection, which is here.
-        if face != "erlmcp" and self.durable is not None and self.durable.has_workers:
+        if face != "erlmcp" and not asks_first and self.durable is not None and self.durable.has_workers:
             machine.queued = True
-            await self._remember(job)
-            return machine
-        job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))
-        here = face == "erlmcp"
-        job.channel.asking = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
-        await self._remember(job, partial(self._executor.start, machine.id, partial(self._run, job)))
-        return machine
-
-    async def attempt(self, call: Call, channel: Channel, asking: Call) -> Struct:
-        """Run a handler that asks first, as ``asking``: its result, or the created task once it has detached."""
-        job = self._job(call, "extension", _NO_WISH)
+            return await chain(replace(request, run=partial(self._hand_over, job)))
         say, detach = partial(self._say, job), partial(self._detach, job)
-        job.channel = TaskChannel(job.machine.id, say, partial(tell, job), channel, detach)
-        job.channel.asking = DetachableAsking(asking_for(self._server, asking, channel), self._asking(job))
+        job.channel = TaskChannel(machine.id, say, partial(tell, job), channel, detach)
+        before = asking_for(self._server, asking, channel)
+        here = face == "erlmcp"
+        after = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
+        job.channel.asking = DetachableAsking(before, after, remembers=asks_first)
+        job.run = partial(
+            chain,
+            replace(request, call=job.call, channel=job.channel, becomes_task=not asks_first, task=job),
+        )
         first = job.first = asyncio.get_running_loop().create_future()
-        self._executor.start(job.machine.id, partial(self._run, job))
+        self._executor.start(machine.id, partial(self._run, job), limited=False)
         try:
             return await first
         except asyncio.CancelledError:
             job.call.cancelled = True
-            self._executor.cancel(job.machine.id)
+            self._executor.cancel(machine.id)
+            if job.detaching is not None:  # what was written of the task is removed first
+                await to_the_end(job.detaching.wait())
             raise
 
+    async def _hand_over(self, job: Job, request: Request) -> Struct:
+        """Leave a task to the workers, whose chain runs around the work."""
+        call = request.call
+        job.call.params, job.machine.name = call.params, call.params.name
+        arguments = call.params.arguments
+        job.machine.parameters = arguments if arguments is UNSET else Raw(bytes(arguments))
+        self._note_caller(job)
+        await self._remember(job)
+        return FACES[job.machine.face].created(job.machine)
+
     def _job(self, call: Call, face: FaceName, wish: Wish) -> Job:
-        carrier = self._server.admission.carrier
-        if carrier is not None:  # whoever runs it does so on behalf of what is under way here
-            call = replace(call, meta={**call.meta, **carrier.carry()})
         caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
+
+    def _note_caller(self, job: Job) -> None:
+        """Keep with the task on whose behalf it runs: other workers go on from there."""
+        carrier, durable = self._server.admission.carrier, self.durable
+        if carrier is not None:
+            job.call.meta = {**job.call.meta, **carrier.carry()}
+        if durable is not None:
+            job.machine.caller = durable.caller(job.call)
 
     async def _depends_on(self, call: Call, wish: Wish) -> list[str]:
         try:
@@ -128,12 +149,37 @@ class Tasks:
         return TaskAsking(self._server, job.call, job.channel, ask, lambda key: key in machine.asked, steps)
 
     async def _detach(self, job: Job) -> None:
-        await self._remember(job)
-        job.machine.start(self._server.clock())
-        await self._save(job)
+        """The call is a task from here on: the client gets it, and the work begins."""
+        self._note_caller(job)
+        job.detaching = asyncio.Event()
+        try:
+            await self._remember(job)
+        finally:
+            job.detaching.set()
+        self._create(job)
+        await self._start(job)
+
+    def _create(self, job: Job) -> None:
+        """Answer the call with its task."""
         first, job.first = job.first, None
         if first is not None and not first.done():
             first.set_result(FACES[job.machine.face].created(job.machine))
+        job.begun()
+
+    async def _start(self, job: Job) -> None:
+        """Begin the work of a task, when those it depends on have ended."""
+        machine = job.machine
+        if machine.depends_on:
+            await self._dependencies.wait(job)
+        begins = machine.status == "pending"
+        if begins:
+            machine.start(self._server.clock())
+        await self._save(job)
+        if begins and machine.face == "erlmcp":
+            # Its documents: the server sends the status whenever it changes. Official peers never see pending.
+            publish(self._server, job)
+        if job.timer is not None and machine.seconds is not None:
+            job.timer.reschedule(asyncio.get_running_loop().time() + machine.seconds)
 
     async def _remember(self, job: Job, begin: Callable[[], None] = lambda: None) -> None:
         """Keep a new task, then ``begin``: both, or neither."""
@@ -172,22 +218,13 @@ class Tasks:
     async def _run(self, job: Job) -> None:
         """The work from its start to its end. Raises nothing but its cancellation."""
         machine = job.machine
-        timer = asyncio.timeout(machine.seconds)
+        timer = job.timer = asyncio.timeout(None)
         try:
-            if machine.depends_on:
-                await self._dependencies.wait(job)
-            if job.first is None:
-                begins = machine.status == "pending"
-                if begins:
-                    machine.start(self._server.clock())
-                await self._save(job)
-                if begins and machine.face == "erlmcp":
-                    # Its documents: the server sends the status whenever it changes. Official peers never see pending.
-                    publish(self._server, job)
-                # Without a token a handler's progress would go nowhere; a task's message is worth having.
-                job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
             async with timer:
-                found = await self._server.run_task(job.call, job.channel)
+                if job.first is None:  # another process has begun it
+                    await self._start(job)
+                found = await job.run()
+            job.timer = None
             codec = job.call.codec
             result = codec.decode_result(METHODS["tools/call"], found) if isinstance(found, Raw) else found
             await self._done(job, result)
@@ -222,9 +259,12 @@ class Tasks:
 
     async def _done(self, job: Job, result: Struct | Raw) -> None:
         if job.first is not None:
-            if not job.first.done():
-                job.first.set_result(result)
-            return
+            if job.machine.face == "extension":
+                if not job.first.done():
+                    job.first.set_result(result)
+                return
+            # The client has asked for a task: it gets one that is over.
+            await self._detach(job)
         try:
             written = job.call.codec.prepare(job.related(result))
         except DovetailError as error:
@@ -441,6 +481,7 @@ class Tasks:
         job.fence = fence
         job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))
         job.channel.asking = self._asking(job)
+        job.run = partial(self._server.pipeline.resume, call, job.channel, job)
         self._jobs[machine.id] = job
         try:
             self._executor.start(machine.id, partial(self._run, job))

@@ -262,7 +262,7 @@ REQUEST_MEMBERS: Final = {
 }  # fmt: skip
 
 HINTS: Final[Mapping[str, str]] = {
-    "fastmcp.server.middleware": "write a Layer for Server(layers=[…])",
+    "fastmcp.server.middleware": "write a Middleware for Server(middleware=[…])",
     "fastmcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
     "mcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
     "mcp.server.stdio": "server.run() serves over stdio",

@@ -20,7 +20,7 @@ from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
 from ....drivers.duplex import accept
-from ....drivers.layering import doors
+from ....drivers.middleware_chain import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
 from ....settings import HttpOptions
@@ -70,7 +70,7 @@ class HttpApp:
         """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
         self.max_websocket_message_bytes = service.limits.on_websocket().max_message_bytes
         self._bodies = BodyReader(service.limits.max_message_bytes, options.body_timeout, self.buffered)
-        self._doors = doors(service.layers)
+        self._doors = doors(service.middleware)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits, running=service.admission.shared.requests)
         self.life = life = AppState(service, options, self._bodies, runner)
@@ -288,7 +288,7 @@ class HttpApp:
             await self._refuse(exchange, error, 415, guards.AS_IT_IS)
             return False
         found = parse_accept(exchange.headers.get("accept"))
-        if found & wanted != wanted and not (found and self._admission.bends(guards.QUIRKS[found])):
+        if found & wanted != wanted and not (found and self._admission.bends(guards.WORKAROUNDS[found])):
             names = "application/json" if wanted == JSON else "application/json and text/event-stream"
             await self._refuse(exchange, ProtocolError("not_acceptable", f"Accept must list {names}"), 406)
             return False

@@ -1,6 +1,6 @@
 """What is answered beside the endpoint: whether we live and are ready, and the routes of the server's author.
 
-A route of the author's own passes the guards of the endpoint (Host, Origin, draining, the doors of layers), and its
+A route of the author's own passes the guards of the endpoint (Host, Origin, draining, the doors of middleware), and its
 caller has to be known where the server has somebody who asks, unless it was registered with ``auth=False``.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 
 from ....core.principal import Principal
 from ....core.routes import Request, Response, Route
-from ....drivers.layering import Door
+from ....drivers.middleware_chain import Door
 from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions

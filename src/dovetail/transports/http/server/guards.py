@@ -32,7 +32,10 @@ SINGLE: Final = (
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
 JSON: Final = 1
 EVENTS: Final = 2
-QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  # `layers.quirks`
+WORKAROUNDS: Final = {
+    JSON: "accept-without-events",
+    EVENTS: "accept-without-json",
+}  # `middleware.client_workarounds`
 
 AS_IT_IS: Final = (("accept-encoding", "identity"),)
 """What a client is told with 415. (RFC 9110, 15.5.16: if it is due to the encoding, this ought to be said.)"""

@@ -19,7 +19,7 @@ from ....core.channel import Service
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
 from ....core.routes import Route
-from ....drivers.layering import Door, Layer, Wrapper
+from ....drivers.middleware_chain import Door, Middleware, Wrapper
 from ....errors import (
     LATER,
     DovetailError,
@@ -29,7 +29,7 @@ from ....errors import (
     TransportError,
     http_status,
 )
-from ....layers.health import Health
+from ....middleware.health import Health
 from ....stores.base import Store
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId, too_large
@@ -72,7 +72,7 @@ class HttpService(Service, Protocol):
     seal: Seal
     clock: Callable[[], float]
     health: Health
-    layers: tuple[Layer | Wrapper, ...]
+    middleware: tuple[Middleware | Wrapper, ...]
 
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
 

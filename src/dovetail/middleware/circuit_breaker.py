@@ -1,0 +1,175 @@
+"""`CircuitBreaker`: what fails again and again is left alone for a while.
+
+```python
+Server("shop", middleware=[CircuitBreaker(failure_threshold=5, reset_timeout=60)])
+```
+
+Each tool has a circuit of its own. *Closed* it lets calls through and counts failures in a row: unexpected exceptions
+and timeouts, not bad arguments, refusals or a `ToolError`. After ``failure_threshold`` of them it is *open*: calls are
+refused at once with 1008 (erlmcp: 1086) and told when to come back. After ``reset_timeout`` seconds it is *half open*:
+one call at a time is let through; ``success_threshold`` of them close it, one failure opens it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, get_args
+
+from msgspec import Raw, Struct
+
+from ..drivers.middleware_chain import Middleware, Next, Request
+from ..errors import ProtocolError
+from ..model import CallToolResult
+from ..server import Server
+from .bounds import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
+from .health import Health
+from .outcomes import of_error, of_result
+
+_OVER: Final = (CallToolResult, Raw)
+State = Literal["closed", "half_open", "open"]
+STATES: Final[tuple[State, ...]] = get_args(State)
+
+
+class Circuit(Struct, eq=False):
+    """What is known of one tool or upstream."""
+
+    state: State = "closed"
+    failures: int = 0
+    """In a row."""
+    successes: int = 0
+    """Since it is half open."""
+    opened: float = 0.0
+    trying: bool = False
+    """A call is under way that decides."""
+
+
+class CircuitBreaker(Middleware):
+    """Refuse calls of a tool that has failed too often.
+
+    ``per`` says whose circuit a call belongs to: "tool", or a function from the request to the name of an upstream
+    (None: no circuit). An upstream's open circuit is told as 1009 (erlmcp: -32039).
+    """
+
+    def __init__(
+        self,
+        failure_threshold: int = BREAKER_FAILURES,
+        reset_timeout: float = BREAKER_RESET,
+        success_threshold: int = BREAKER_SUCCESSES,
+        *,
+        per: Literal["tool"] | Callable[[Request], str | None] = "tool",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if failure_threshold < 1 or success_threshold < 1 or reset_timeout <= 0:
+            raise ValueError(
+                "a breaker opens after 1 failure or more, for some time, and closes after 1 success"
+            )
+        if per != "tool" and not callable(per):
+            raise ValueError(f"per is 'tool', or a function that names what a call depends on; not {per!r}")
+        self._failures, self._reset, self._successes = failure_threshold, reset_timeout, success_threshold
+        self._clock = clock
+        self._upstream = None if per == "tool" else per
+        self._circuits: dict[str, Circuit] = {}
+        self._health: Health | None = None
+        """Whoever is told of upstreams that are away."""
+        self.refused = 0
+        self.on_change: Callable[[str, State], None] | None = None
+        """Told of every circuit that opens, half opens or closes."""
+
+    def attach(self, service: Any) -> None:
+        if isinstance(service, Server) and self._upstream is not None:
+            self._health = service.health
+
+    @property
+    def states(self) -> dict[str, State]:
+        """The circuits that are not closed, or have failures to remember."""
+        return {name: circuit.state for name, circuit in self._circuits.items()}
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        return [
+            ("dovetail_circuit_breaker_state", (name,), STATES.index(circuit.state))
+            for name, circuit in self._circuits.items()
+        ]
+
+    async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
+        name = self._name_of(request)
+        if name is None:
+            return await call_next(request)
+        circuit = self._circuits.get(name)
+        if circuit is not None and circuit.state != "closed":
+            self._enter(name, circuit)
+        try:
+            result = await call_next(request)
+        except BaseException as error:
+            self._ended(name, of_error(error))
+            raise
+        # A question or a task that has begun is no success yet.
+        over = type(result) in _OVER
+        outcome = of_result(result) if over else "begun"
+        if outcome == "broken" or name in self._circuits:
+            self._ended(name, outcome)
+        return result
+
+    def _name_of(self, request: Request) -> str | None:
+        return request.name if self._upstream is None else self._upstream(request)
+
+    def _enter(self, name: str, circuit: Circuit) -> None:
+        """Let a call try an open circuit.
+
+        Raises:
+            ProtocolError: it is not the time yet, or another one is trying.
+        """
+        left = circuit.opened + self._reset - self._clock()
+        if circuit.state == "open" and 0 < left <= self._reset:
+            self._refuse(name, left)
+        if circuit.trying:
+            self._refuse(name, min(1.0, self._reset))
+        if circuit.state == "open":
+            circuit.successes = 0
+            self._change(name, circuit, "half_open")
+        circuit.trying = True
+
+    def _refuse(self, name: str, left: float) -> None:
+        self.refused += 1
+        data = {"retryAfterMs": round(max(left, SHORTEST_WAIT) * 1000), "name": name}
+        if self._upstream is None:
+            text = "this tool has failed too often and rests for a while"
+            raise ProtocolError("circuit_open", text, data=data)
+        text = "what this tool needs has failed too often and rests for a while"
+        raise ProtocolError("tool_dependency_failed", text, data=data)
+
+    def _ended(self, name: str, outcome: str) -> None:
+        circuit = self._circuits.get(name)
+        if circuit is None:
+            if outcome != "broken":
+                return
+            circuit = self._circuits[name] = Circuit()
+            self._make_room()
+        tried, circuit.trying = circuit.trying, False
+        if outcome == "broken":
+            circuit.failures += 1
+            if circuit.state == "half_open" or circuit.failures >= self._failures:
+                circuit.opened = self._clock()
+                self._change(name, circuit, "open")
+        elif outcome in ("ok", "failed") and circuit.state == "closed":
+            del self._circuits[name]
+        elif outcome in ("ok", "failed") and tried and circuit.state == "half_open":
+            circuit.successes += 1
+            if circuit.successes >= self._successes:
+                self._change(name, circuit, "closed")
+                del self._circuits[name]
+
+    def _make_room(self) -> None:
+        if len(self._circuits) > LAYER_KEYS:
+            for name, circuit in self._circuits.items():
+                if circuit.state == "closed":
+                    del self._circuits[name]
+                    return
+
+    def _change(self, name: str, circuit: Circuit, state: State) -> None:
+        if circuit.state != state:
+            circuit.state = state
+            if self._health is not None:
+                self._health.report(f"upstream:{name}", ok=state == "closed")
+            if self.on_change is not None:
+                self.on_change(name, state)

@@ -1,0 +1,143 @@
+"""`ConcurrencyLimit`: so many calls at once, a bounded queue behind them, and a refusal for the rest.
+
+```python
+Server("shop", middleware=[ConcurrencyLimit(per_tool=8, per_principal=4, total=100, queue=50)])
+```
+
+It counts requests that run an author's code. A call that finds every place taken waits in the order of arrival; one
+that finds the queue full as well is told 1004 (over HTTP 503) and when to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final
+from weakref import WeakValueDictionary
+
+from msgspec import Raw, Struct
+
+from ..drivers.middleware_chain import Middleware, Next, Request
+from ..drivers.semaphore import QueuedSemaphore
+from ..errors import ProtocolError
+from ..settings import RETRY_AFTER_MS
+from .bounds import LAYER_KEYS, LAYER_QUEUE
+from .rate_limit import principal_of
+
+WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+
+class Places(QueuedSemaphore):
+    """The places of one name; who may wait for one is for the middleware to say."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: str, most: int) -> None:
+        super().__init__(most, 0)
+        self.scope = scope
+
+
+class ConcurrencyLimit(Middleware):
+    """Let so many calls run at once, per tool, per principal and in all; ``queue`` may wait, one more is refused.
+
+    Raises:
+        ValueError: there is no limit, or one below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        per_tool: int | None = None,
+        per_principal: int | None = None,
+        total: int | None = None,
+        queue: int = LAYER_QUEUE,
+    ) -> None:
+        limits = {"principal": per_principal, "tool": per_tool, "total": total}
+        self._limits = {scope: most for scope, most in limits.items() if most is not None}
+        if not self._limits:
+            raise ValueError("ConcurrencyLimit needs a limit: ConcurrencyLimit(total=100)")
+        if min(self._limits.values()) < 1:
+            raise ValueError(f"a limit of calls at once is 1 or more, not {min(self._limits.values())}")
+        self._places: WeakValueDictionary[tuple[str, Hashable], Places] = WeakValueDictionary()
+        """By scope and name, for as long as somebody holds or waits for one, or `_groups` has them."""
+        self._groups: dict[Hashable, tuple[Places, ...]] = {}
+        """All that a call needs a place of, by its tool and principal."""
+        self._queue = queue
+        self.waiting = 0
+        """Calls in the queue."""
+        self.refused = 0
+
+    @property
+    def running(self) -> int:
+        """Calls that hold a place of the outermost limit."""
+        scope = next(reversed(self._limits))
+        return sum(places.in_use for places in self._places.values() if places.scope == scope)
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        return [("dovetail_queue", ("concurrency",), self.waiting)]
+
+    def wrap(self, call_next: Next) -> Next:
+        """Taking free places and giving them back are written out: they are the path of nearly every call."""
+        groups, by_tool, by_principal = self._groups, "tool" in self._limits, "principal" in self._limits
+
+        async def limited(request: Request) -> Struct | Raw:
+            call = request.call
+            if call.method not in WORK:
+                return await call_next(request)
+            tool = request.name if by_tool and call.method == "tools/call" else None
+            who = principal_of(call) if by_principal else None
+            key = (tool, who) if by_principal else tool
+            group = groups.get(key) or self._group(key, {"tool": tool, "principal": who, "total": ""})
+            for places in group:
+                if places.in_use >= places.maximum or places.waiting:
+                    await self._line_up(group)
+                    break
+            else:
+                for places in group:
+                    places.in_use += 1
+            try:
+                return await call_next(request)
+            finally:
+                for places in group:
+                    if places.waiting:
+                        places.release()
+                    else:
+                        places.in_use -= 1
+
+        return limited
+
+    def _group(self, key: Hashable, names: dict[str, Hashable]) -> tuple[Places, ...]:
+        if len(self._groups) >= LAYER_KEYS:
+            self._groups.clear()
+        group = self._groups[key] = tuple(
+            self._places.setdefault((scope, names[scope]), Places(scope, most))
+            for scope, most in self._limits.items()
+            if names[scope] is not None
+        )
+        return group
+
+    async def _line_up(self, group: tuple[Places, ...]) -> None:
+        """Take one place after the other, as each becomes free."""
+        held: list[Places] = []
+        try:
+            for places in group:
+                if places.waiting or places.in_use >= places.maximum:
+                    await self._wait(places)
+                else:
+                    places.in_use += 1
+                held.append(places)
+        except BaseException:
+            for places in held:
+                places.release()
+            raise
+
+    async def _wait(self, places: Places) -> None:
+        if self.waiting >= self._queue:
+            self.refused += 1
+            kind = "too_many_tools" if places.scope == "tool" else "resource_constraints"
+            data = {"retryAfterMs": RETRY_AFTER_MS, "scope": places.scope}
+            raise ProtocolError(kind, "too many calls are running and waiting", data=data)
+        self.waiting += 1
+        try:
+            await places.wait()
+        finally:
+            self.waiting -= 1

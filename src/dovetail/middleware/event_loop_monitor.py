@@ -1,0 +1,148 @@
+"""How late an event loop runs its timers, and what blocks it.
+
+The monitor measures only while requests arrive: a request wakes it for one second, in which a timer fires every tenth
+of a second, and then its owner gets the worst delay. Between requests no timer is set, so an idle process sleeps.
+
+What blocks the loop can only be seen from another thread. It is started only if its owner asks for it, or the event
+loop is in debug mode (``PYTHONASYNCIODEBUG=1``), and never where there are no threads (WebAssembly).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+from ..core.channel import Call
+from ..drivers.heartbeat import Heartbeat
+from ..drivers.middleware_chain import subject_of
+from .bounds import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
+
+log = logging.getLogger("dovetail.health")
+
+HAS_THREADS: Final = sys.platform not in ("emscripten", "wasi")
+
+
+class EventLoopMonitor:
+    """Measures the delay of the event loop it is started on.
+
+    ``report`` gets the worst delay of each second that was measured. It returns whether the monitor goes on for
+    another second although no request has arrived.
+    """
+
+    def __init__(self, report: Callable[[float], bool]) -> None:
+        self._report = report
+        self._heartbeat: Heartbeat | None = None
+        self._watchdog: _Watchdog | None = None
+        self._worst = self._due = self._until = 0.0
+        self.asleep = False
+        """The next request should `wake` the monitor."""
+
+    def start(self, *, watchdog: bool = False) -> None:
+        """Measure for the first time, and from now on whenever a request arrives."""
+        loop = asyncio.get_running_loop()
+        self._heartbeat = Heartbeat(LOOP_BEAT, self._beat)
+        if HAS_THREADS and (watchdog or loop.get_debug()):
+            self._watchdog = _Watchdog(loop)
+        self.wake()
+
+    def stop(self) -> None:
+        self.asleep = False
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self._heartbeat = self._watchdog = None
+
+    def wake(self) -> None:
+        """Measure for one second. Call it on the loop, when `asleep`."""
+        if self._heartbeat is None:
+            return
+        self.asleep = False
+        now = time.monotonic()
+        self._worst, self._until = 0.0, now + VITALS_EVERY
+        self._expect(now)
+        self._heartbeat.start()
+
+    def _expect(self, now: float) -> None:
+        self._due = now + LOOP_BEAT
+        if self._watchdog is not None:
+            self._watchdog.expect(self._due)
+
+    def _beat(self) -> bool:
+        now = time.monotonic()
+        self._worst = max(self._worst, now - self._due)
+        if now >= self._until:
+            if not self._report(self._worst):
+                self.asleep = True
+                if self._watchdog is not None:
+                    self._watchdog.expect(None)
+                return False
+            self._worst, self._until = 0.0, now + VITALS_EVERY
+        self._expect(now)
+        return True
+
+
+class _Watchdog:
+    """A thread that logs what the event loop does when a beat is overdue. It sleeps while none is expected."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._due: float | None = None
+        self._expected, self._ended = threading.Event(), threading.Event()
+        threading.Thread(target=self._run, name="dovetail-watchdog", daemon=True).start()
+
+    def expect(self, due: float | None) -> None:
+        """A beat is due at that time; None: none is."""
+        self._due = due
+        if due is None:
+            self._expected.clear()
+        elif not self._expected.is_set():
+            self._expected.set()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._expected.set()
+
+    def _run(self) -> None:
+        logged_beat, logged_at = None, -LOOP_LOGGED
+        while not self._ended.wait(LOOP_BEAT) and not self._loop.is_closed():
+            self._expected.wait()
+            due, now = self._due, time.monotonic()
+            if due is None or due == logged_beat or now - due < LOOP_BLOCKED - LOOP_BEAT:
+                continue
+            if now - logged_at >= LOOP_LOGGED and self._log():
+                logged_beat, logged_at = due, now
+
+    def _log(self) -> bool:
+        frame = sys._current_frames().get(self._loop_thread)  # pyright: ignore[reportPrivateUsage]
+        # A loop that only waits is late because the machine is busy with something else.
+        if frame is None or _waits(frame):
+            return False
+        what = _what(frame)  # first: to read the lines of a stack takes time, in which it moves on
+        stack = "".join(traceback.format_stack(frame, LOOP_STACK))
+        log.warning("the event loop is blocked for over %g ms by %s:\n%s", LOOP_BLOCKED * 1000, what, stack)
+        return True
+
+
+def _waits(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.endswith(("selectors.py", "asyncio/base_events.py", "asyncio/runners.py"))
+
+
+def _what(frame: FrameType | None) -> str:
+    """The request that the code in ``frame`` serves."""
+    while frame is not None:
+        call = frame.f_locals.get("call") if "call" in frame.f_code.co_varnames else None
+        if isinstance(call, Call):
+            name = subject_of(call)
+            return f"{call.method} {name!r}" if name else call.method
+        frame = frame.f_back
+    return "something that is no request"

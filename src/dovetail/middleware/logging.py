@@ -1,0 +1,109 @@
+"""`Logging`: one line of JSON for each request, without its secrets; and `Timing`, how long they take.
+
+``Logging`` writes to the logger ``dovetail.calls``, so handlers and levels are those of `logging`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct
+
+from ..drivers.middleware_chain import Middleware, Next, Request
+from ..settings import NAME_ECHO
+from .bounds import TIMING_NAMES, TIMING_SAMPLES
+from .outcomes import code_of, of_error, of_result
+from .sensitive_data import one_line, redacted
+
+log = logging.getLogger("dovetail.calls")
+
+
+class Logging(Middleware):
+    """Log every request: method, name, who, how it ended, milliseconds; ``arguments=True``: what with, redacted."""
+
+    def __init__(
+        self, *, arguments: bool = False, level: int = logging.INFO, logger: logging.Logger = log
+    ) -> None:
+        self._arguments, self._level, self._logger = arguments, level, logger
+
+    async def message(self, request: Request, call_next: Next) -> Struct | Raw:
+        begun = time.perf_counter()
+        try:
+            result = await call_next(request)
+        except BaseException as error:
+            self._write(request, begun, of_error(error), code_of(error))
+            raise
+        self._write(request, begun, of_result(result), None)
+        return result
+
+    def _write(self, request: Request, begun: float, outcome: str, code: int | None) -> None:
+        if not self._logger.isEnabledFor(self._level):
+            return
+        call = request.call
+        record: dict[str, Any] = {
+            "method": call.method,
+            "name": request.name[:NAME_ECHO],
+            "outcome": outcome,
+            "code": code,
+            "ms": round((time.perf_counter() - begun) * 1000, 3),
+            "revision": call.revision.name,
+            "principal": None if call.principal is None else str(call.principal)[:NAME_ECHO],
+            "id": call.id,
+        }
+        given = request.arguments if self._arguments else UNSET
+        if given is not UNSET:
+            record["arguments"] = redacted(given)
+        known = {name: value for name, value in record.items() if value not in (None, "")}
+        self._logger.log(self._level, "%s", one_line(known))
+
+
+class Timing(Middleware):
+    """Remember how long requests take: ``timing.summary()``. Those over ``slow`` seconds are logged."""
+
+    def __init__(self, *, slow: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._slow, self._clock = slow, clock
+        self._samples: dict[str, deque[float]] = {}
+        self._counts: dict[str, int] = {}
+
+    async def message(self, request: Request, call_next: Next) -> Struct | Raw:
+        begun = self._clock()
+        try:
+            return await call_next(request)
+        finally:
+            self._took(request, self._clock() - begun)
+
+    def _took(self, request: Request, seconds: float) -> None:
+        name = f"{request.method} {request.name[:NAME_ECHO]}".strip()
+        samples = self._samples.get(name)
+        if samples is None:
+            if len(self._samples) >= TIMING_NAMES:
+                name = "other"
+            samples = self._samples.setdefault(name, deque(maxlen=TIMING_SAMPLES))
+        samples.append(seconds)
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if self._slow is not None and seconds > self._slow:
+            log.warning("%s", one_line({"slow": name, "ms": round(seconds * 1000, 3), "id": request.call.id}))
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Count, mean, median, 95th and 99th percentile and maximum, in seconds, of the latest of each name."""
+        return {
+            name: {"count": self._counts[name], **_summary(sorted(samples))}
+            for name, samples in self._samples.items()
+        }
+
+
+def _summary(samples: list[float]) -> dict[str, float]:
+    def at(part: float) -> float:
+        return samples[min(len(samples) - 1, int(part * len(samples)))]
+
+    return {
+        "mean": sum(samples) / len(samples),
+        "p50": at(0.5),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "max": samples[-1],
+    }

@@ -1,0 +1,152 @@
+"""`Policy`: what operators allow, whatever the author wrote.
+
+```python
+Policy(disabled=["drop_table"], allow=["cart_*", "fetch"], approve=["pay"], arguments={"fetch": {"url": "https://.+"}})
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, cast
+
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from ..core.channel import ChannelAround
+from ..drivers.middleware_chain import Component, Middleware, Next, Request
+from ..errors import ProtocolError
+from ..server import Elicit, Server
+from ..server.asking.ask import Asking, asking_for
+from ..settings import NAME_ECHO
+from .sensitive_data import one_line, redacted
+
+APPROVAL = "dovetail.approval"
+"""The key of the question whether a call is approved."""
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):  # its letters would be the names
+        raise TypeError(f"a list of names is wanted, not the text {given!r}")
+    return tuple(given)
+
+
+class Policy(Middleware):
+    """Refuse tools that are switched off, not allowed, called with the wrong arguments, or not approved.
+
+    Names may have wildcards (``cart_*``). ``disabled`` tools are refused as disabled (-32035 in erlmcp's dialect),
+    tools not in ``allow`` as not allowed (1005; -32037). ``arguments`` are patterns by tool and argument: each argument
+    named must be there and match as a whole. For ``approve`` the user is asked through elicitation before the tool
+    runs; a client that cannot be asked is refused.
+    """
+
+    def __init__(
+        self,
+        *,
+        disabled: Sequence[str] = (),
+        allow: Sequence[str] | None = None,
+        approve: Sequence[str] = (),
+        arguments: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self._disabled, self._approve = _names(disabled), _names(approve)
+        self._allow = None if allow is None else _names(allow)
+        self._arguments = {
+            tool: {name: re.compile(pattern) for name, pattern in patterns.items()}
+            for tool, patterns in (arguments or {}).items()
+        }
+        self._server: Server | None = None
+        self.refused = 0
+
+    def attach(self, service: Any) -> None:
+        if isinstance(service, Server):
+            self._server = service
+        elif self._approve:
+            raise ValueError("approve= asks the user of a client: it belongs to a server")
+
+    def admits(self, component: Component) -> bool:
+        if component.kind != "tool":
+            return True
+        disabled = component.is_named(partial(_named, patterns=self._disabled))
+        return not disabled and (
+            self._allow is None or component.is_named(partial(_named, patterns=self._allow))
+        )
+
+    async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
+        component = request.component
+        problem = self._problem(request, component)
+        if problem is not None:
+            self.refused += 1
+            raise problem
+        server = self._server
+        approve = self._approve and component.is_named(partial(_named, patterns=self._approve))
+        if server is not None and approve and not request.resumed:
+            asking = asking_for(server, request.call, request.channel)
+            asked = await self._approved(request, asking)
+            if asked is not None:
+                return asked
+            # What the handler asks belongs to the same rounds: else the approval would be asked for again.
+            request = replace(request, channel=ChannelAround(request.channel, asking))
+        return await call_next(request)
+
+    async def list_tools(self, request: Request, call_next: Next) -> Struct | Raw:
+        """On a client: what may not be called is not in the list. A server leaves it out by `admits`."""
+        page: Any = await call_next(request)
+        if self._server is None:
+            page.tools = [one for one in page.tools if self.admits(Component(one.name, "tool"))]
+        return page
+
+    def _problem(self, request: Request, component: Component) -> ProtocolError | None:
+        data = {"tool": request.name[:NAME_ECHO]}
+        if component.is_named(partial(_named, patterns=self._disabled)):
+            return ProtocolError("tool_disabled", data=data)
+        if self._allow is not None and not component.is_named(partial(_named, patterns=self._allow)):
+            return ProtocolError("tool_not_allowed", data=data)
+        for tool, patterns in self._arguments.items():
+            named = component.is_named(partial(_named, patterns=(tool,)))
+            wrong = self._wrong(request, patterns) if named else None
+            if wrong is not None:
+                text = f"the argument {wrong!r} is not one this tool may be called with"
+                return ProtocolError("tool_not_allowed", text, data={**data, "argument": wrong})
+        return None
+
+    @staticmethod
+    def _wrong(request: Request, patterns: Mapping[str, re.Pattern[str]]) -> str | None:
+        given: Any = request.arguments
+        members = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        for name, pattern in patterns.items():
+            value: Any = members.get(name)
+            text = value if isinstance(value, str) else None if value is None else one_line({"": value})[4:-1]
+            if text is None or pattern.fullmatch(text) is None:
+                return name
+        return None
+
+    async def _approved(self, request: Request, asking: Asking) -> Struct | None:
+        """Ask the user. None: they agreed; a result: the question, to be answered with the next round.
+
+        Raises:
+            ProtocolError: they did not, or cannot be asked.
+        """
+        name, given = request.name, request.arguments
+        what = "" if given is UNSET or not given else f" with {one_line(redacted(given))}"
+        question: Elicit[Any] = Elicit(
+            f"Allow the tool {name!r} to run{what}?", {"type": "object", "properties": {}}, key=APPROVAL
+        )
+        try:
+            answer = await asking.ask_one(question)
+        except BaseException:
+            if asking.open:
+                return asking.result()
+            raise
+        if answer.action == "accept":
+            return None
+        self.refused += 1
+        raise ProtocolError(
+            "tool_not_allowed", "the user did not approve this call", data={"tool": name[:NAME_ECHO]}
+        )
+
+
+def _named(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,352 @@
+"""`RateLimit`: so many messages a second, and not one more.
+
+```python
+Server("shop", middleware=[RateLimit(per_client="100/s", burst=200, per_tool="20/s", total="5000/s")])
+```
+
+Each scope given is a rule with a table of its own. A *client* is whoever can be told apart: the principal, else the
+session, else the address, else (a pipe) the one peer there is. A refused message is told when to come back: 1003, or
+-32010 in erlmcp's dialect. A client that goes on all the same is blocked, if ``block`` is given, and then told 1056.
+One that is refused very often waits a moment for each further refusal: who floods us is slowed down, and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, Final, Literal, NoReturn
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Notice
+from ..drivers.middleware_chain import Middleware, Next, Request, TakeNote
+from ..errors import DovetailError, ProtocolError
+from ..server import Server
+from ..stores.places import client_of, network_of
+from .bounds import (
+    LAYER_KEYS,
+    RATE_BLOCK,
+    RATE_SHARED_PART,
+    RATE_VIOLATION_SECONDS,
+    RATE_VIOLATIONS,
+    REFUSAL_PAUSE,
+    REFUSAL_TURN,
+    REFUSALS_AT_ONCE,
+    REFUSALS_HELD,
+)
+from .rates import Buckets, Rate, Windows
+from .sharing import Sharing
+
+CALLS: Final = frozenset({"tools/call"})
+SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})
+Limited = str | float | Rate | None
+
+
+class Rule(Struct, frozen=True):
+    """One rate: whose, of which requests."""
+
+    scope: str
+    name: Callable[[Any], Hashable]
+    """Under which name a call or a notification is counted; None: not at all."""
+    methods: frozenset[str] | None
+    """The requests it counts; None for all."""
+    buckets: Buckets
+
+    def names(self) -> set[Hashable]:
+        """Who is counted now."""
+        return self.buckets.names()
+
+
+def principal_of(call: Call) -> Hashable:
+    """What a principal is counted under: `Principal.key` without a call more, and without its claims."""
+    who = call.principal
+    if who is None:
+        return None
+    return who.subject if who.issuer is None else (who.issuer, who.subject)
+
+
+def _session(call: Call) -> Hashable:
+    session = call.session
+    return None if session is None else session.id or id(session)
+
+
+def _address(call: Call) -> Hashable:
+    client = call.scope.get("client")
+    if not client:
+        return None
+    return network_of(client[0]) if ":" in client[0] else client[0]
+
+
+def _tool(call: Call) -> Hashable:
+    return call.params.name  # the path of a message takes the canonical name of its request
+
+
+def _everybody(call: Call) -> Hashable:
+    return ""
+
+
+_NAMES: Final[dict[str, Callable[[Call], Hashable]]] = {
+    "client": client_of,
+    "principal": principal_of,
+    "session": _session,
+    "address": _address,
+    "tool": _tool,
+    "total": _everybody,
+}
+
+
+def _rules(
+    scopes: dict[tuple[str, frozenset[str] | None], Limited], kind: type[Buckets], burst: float | None
+) -> tuple[Rule, ...]:
+    rules = tuple(
+        Rule(scope, _NAMES[scope], methods, kind(Rate.read(rate), burst))
+        for (scope, methods), rate in scopes.items()
+        if rate is not None
+    )
+    if burst is not None and burst < 1:
+        raise ValueError(f"a burst is 1 or more, not {burst}: nothing would ever come through")
+    if not rules:
+        raise ValueError("RateLimit needs a rate: RateLimit(per_client='100/s')")
+    return rules
+
+
+class RateLimit(Middleware):
+    """Refuse what comes faster than it may.
+
+    Rates are written "100/s", "20/m", "1000/h" or "5/d". ``burst`` is how many may come at once after a pause, by
+    default as many as the rate names. ``per_client_calls`` and ``per_client_subscriptions`` count those requests alone.
+    ``algorithm="window"`` counts the last period exactly and knows no burst. ``block`` (seconds) refuses a client
+    altogether after ``violations`` refusals within a minute. Notifications count for the scopes of clients.
+
+    Raises:
+        ValueError: a rate cannot be read, there is none, or the burst lets nothing through.
+    """
+
+    def __init__(
+        self,
+        *,
+        per_client: Limited = None,
+        per_principal: Limited = None,
+        per_session: Limited = None,
+        per_address: Limited = None,
+        per_tool: Limited = None,
+        total: Limited = None,
+        burst: float | None = None,
+        per_client_calls: Limited = None,
+        per_client_subscriptions: Limited = None,
+        algorithm: Literal["bucket", "window"] = "bucket",
+        block: float | None = None,
+        violations: int = RATE_VIOLATIONS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        scopes: dict[tuple[str, frozenset[str] | None], Limited] = {
+            ("client", None): per_client,
+            ("principal", None): per_principal,
+            ("session", None): per_session,
+            ("address", None): per_address,
+            ("client", CALLS): per_client_calls,
+            ("client", SUBSCRIPTIONS): per_client_subscriptions,
+            ("tool", CALLS): per_tool,
+            ("total", None): total,
+        }
+        self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
+        self._clock, self._block = clock, block
+        self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
+        self._blocked: dict[Hashable, float] = {}
+        """Who is blocked until when."""
+        self._told, self._held = Buckets(Rate(REFUSALS_AT_ONCE, 1.0)), 0
+        self._doors: dict[str, tuple[float, float, str]] = {}
+        """Addresses nobody is let in from: until when, for how long, and why."""
+        self._sharing: Sharing | None = None
+        """How others with the same store are told, and tell us."""
+        self.refused = 0  # messages
+
+    @classmethod
+    def erlmcp(cls, **options: Any) -> RateLimit:
+        """erlmcp's own figures, per client and in all; five minutes' block after 100 violations a minute."""
+        figures: dict[str, Any] = {
+            "per_client": "100/s",
+            "per_client_calls": "50/s",
+            "per_client_subscriptions": "20/s",
+            "total": "10000/s",
+            "block": RATE_BLOCK,
+        }
+        return cls(**{**figures, **options})
+
+    def attach(self, service: Any) -> None:
+        store = service.store if isinstance(service, Server) else None
+        if self._sharing is not None:
+            self._sharing.close()
+            self._sharing = None
+        if store is not None:
+            tables = [rule.buckets for rule in self.rules]
+            parts = (f"{rule.scope}-{rule.buckets.interval:g}-{rule.buckets.burst:g}" for rule in self.rules)
+            topic = f"rate/{service.name}/{' '.join(parts)}"
+            self._sharing = Sharing(store, topic, tables, self._clock, self._set_blocked)
+
+    def stopped(self) -> None:
+        if self._sharing is not None:
+            self._sharing.stop()
+
+    def wrap(self, call_next: Next) -> Next:
+        """The path of every message: a token that is there (`Buckets.take`) is taken without a call."""
+        sharing, clock, blocked = self._sharing, self._clock, self._blocked
+        everything = self._prepared(None)
+        special = {method: self._prepared(method) for rule in self.rules for method in rule.methods or ()}
+
+        def limited(request: Request) -> Awaitable[Struct | Raw]:
+            call, now = request.call, clock()
+            if request.resumed:
+                return call_next(request)
+            if blocked and (error := self._check_block(call, now)) is not None:
+                return self._refused(client_of(call), error, now)
+            rules = special.get(call.method, everything) if special else everything
+            for rule, name_of, young, interval, slack, used, noticeable in rules:
+                name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+                if name is None:
+                    continue
+                full = young.get(name)
+                if full is None or full - now > slack:
+                    one = rule.buckets
+                    wait = one.take(name, now) if full is None else one.wait(name, full, now)
+                    if wait:
+                        return self._refuse(call, name, rule, wait, now)
+                elif full > now:
+                    young[name] = full + interval
+                else:
+                    young[name] = now + interval
+                if used is not None:
+                    used[name] = count = used.get(name, 0) + 1
+                    if count >= noticeable and sharing is not None:
+                        sharing.hurry()
+            if sharing is not None and not sharing.waiting:
+                sharing.wake()
+            return call_next(request)
+
+        return limited
+
+    @property
+    def shut(self) -> Mapping[str, Any]:
+        return self._doors
+
+    async def at_the_door(self, address: str) -> DovetailError | None:
+        until, wait, scope = self._doors.get(address, (0.0, 0.0, ""))
+        now = self._clock()
+        left = until - now
+        if not 0 < left <= wait:
+            self._doors.pop(address, None)
+            return None
+        self.refused += 1
+        if turn := self._turn(address, now):
+            await self._pause(turn)
+        return _blocked(left) if scope == "client" else _too_fast(left, scope)
+
+    def _shut(self, call: Call, wait: float, scope: str, now: float) -> None:
+        """Refuse the address of ``call`` at the door from now on, if it is an address that is refused."""
+        client = call.scope.get("client")
+        if client and (scope == "address" or (call.principal is None and call.session is None)):
+            if len(self._doors) >= LAYER_KEYS:
+                del self._doors[next(iter(self._doors))]
+            self._doors[client[0]] = now + wait, wait, scope
+
+    def _prepared(self, method: str | None) -> list[tuple[Any, ...]]:
+        """The rules for a method, each with its parts, so that nobody looks for them on the path of a message."""
+        return [
+            (
+                rule,
+                None if rule.scope == "total" else rule.name,
+                rule.buckets.young,
+                rule.buckets.interval,
+                rule.buckets.slack,
+                None if self._sharing is None else self._sharing.used[number],
+                rule.buckets.burst * RATE_SHARED_PART,
+            )
+            for number, rule in enumerate(self.rules)
+            if rule.methods is None or method in rule.methods
+        ]
+
+    def wrap_notes(self, take_note: TakeNote) -> TakeNote:
+        """A notification has nobody to be answered: one too many is dropped."""
+        rules = [rule for rule in self.rules if rule.methods is None]
+
+        def limited(notice: Notice) -> None:
+            now = self._clock()
+            for rule in rules:
+                name = rule.name(notice)
+                if name is not None and rule.buckets.take(name, now):
+                    self.refused += 1
+                    return
+            take_note(notice)
+
+        return limited
+
+    # --- refusing -------------------------------------------------------------------------------------------------
+
+    def _refuse(self, call: Call, name: Hashable, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
+        self.refused += 1
+        client, error = name if rule.scope == "client" else client_of(call), None
+        if self._block is not None and self._violations.take(client, now):
+            self._set_blocked(client, now + self._block)
+            if self._sharing is not None:
+                self._sharing.blocked(client, self._block)
+            error = self._check_block(call, now)
+        if rule.scope == "address" and error is None:
+            self._shut(call, wait, rule.scope, now)
+        return self._refused(client, error or _too_fast(wait, rule.scope), now)
+
+    def _refused(self, client: Hashable, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
+        """Tell it at once, or in its turn to whoever does not listen.
+
+        Raises:
+            ProtocolError: at once.
+        """
+        turn = self._turn(client, now)
+        if not turn:
+            raise error
+        return self._hold(error, turn)
+
+    def _turn(self, client: Hashable, now: float) -> float:
+        """The seconds until it is told; 0 for at once. One after the other: others would feel many at a time."""
+        wait = 0.0 if self._held >= REFUSALS_HELD else self._told.line_up(client, now, REFUSAL_TURN)
+        return wait and REFUSAL_PAUSE + wait
+
+    async def _hold(self, error: ProtocolError, seconds: float) -> NoReturn:
+        await self._pause(seconds)
+        raise error
+
+    async def _pause(self, seconds: float) -> None:
+        self._held += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._held -= 1
+
+    def _set_blocked(self, client: Hashable, until: float) -> None:
+        if len(self._blocked) >= LAYER_KEYS:
+            del self._blocked[next(iter(self._blocked))]
+        self._blocked[client] = until
+
+    def _check_block(self, call: Call, now: float) -> ProtocolError | None:
+        """Why nothing of this client is served, if that is so."""
+        name = client_of(call)
+        left = self._blocked.get(name, now) - now
+        if 0 < left <= (self._block or 0):
+            self.refused += 1
+            self._shut(call, left, "client", now)
+            return _blocked(left)
+        self._blocked.pop(name, None)
+        return None
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _too_fast(wait: float, scope: str) -> ProtocolError:
+    return ProtocolError("rate_limited", data={"retryAfterMs": _ms(wait), "scope": scope})
+
+
+def _blocked(left: float) -> ProtocolError:
+    text = "too many messages were refused: this client is blocked for a while"
+    return ProtocolError("quota_exceeded", text, data={"retryAfterMs": _ms(left), "scope": "client"})

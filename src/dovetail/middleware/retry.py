@@ -1,0 +1,82 @@
+"""`Retry`: what may be done twice is done again when it fails for no good reason.
+
+On a server: tools that say they are read-only or idempotent, resources and prompts, after an unexpected exception or a
+timeout. On a client: calls that may be repeated, after a refusal that says when to come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import UNSET, Raw, Struct
+
+from ..drivers.middleware_chain import Middleware, Next, Request
+from ..errors import DovetailError, ProtocolError, Refusal
+from ..server import Server
+from .bounds import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
+from .outcomes import of_error, of_result
+
+READING: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
+
+
+class Retry(Middleware):
+    """Try ``attempts`` times in all, with ``first`` seconds between the first two and twice as many each time."""
+
+    def __init__(
+        self,
+        attempts: int = RETRY_ATTEMPTS,
+        first: float = RETRY_FIRST,
+        *,
+        longest: float = RETRY_LONGEST,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        if attempts < 1:
+            raise ValueError(f"there is 1 attempt at least, not {attempts}")
+        self._attempts, self._first, self._longest = attempts, first, longest
+        self._sleep = sleep
+        self._server: Server | None = None
+        self.repeated = 0
+
+    def attach(self, service: Any) -> None:
+        self._server = service if isinstance(service, Server) else None
+
+    async def message(self, request: Request, call_next: Next) -> Struct | Raw:
+        if not self._is_safe(request):
+            return await call_next(request)
+        attempt = 1
+        while True:
+            wait = min(self._longest, self._first * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)
+            try:
+                result = await call_next(request)
+            except DovetailError as error:
+                asked = self._asked_to_wait(error)
+                again = asked is not None or of_error(error) == "broken"
+                if not again or attempt >= self._attempts or (asked or 0) > self._longest:
+                    raise
+                wait = max(wait, asked or 0)
+            else:
+                if attempt >= self._attempts or of_result(result) != "broken":
+                    return result
+            attempt += 1
+            self.repeated += 1
+            await self._sleep(wait)
+
+    def _is_safe(self, request: Request) -> bool:
+        if request.method != "tools/call":
+            return request.method in READING
+        if self._server is None:
+            return bool(request.call.scope.get("repeat"))
+        definition = request.component.definition
+        notes = UNSET if definition is None else definition.annotations
+        if notes is UNSET or request.params.request_state is not UNSET:
+            return False
+        return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
+
+    def _asked_to_wait(self, error: DovetailError) -> float | None:
+        """Only a client obeys: a server that was refused by itself would be in its own way."""
+        if self._server is not None or not isinstance(error, ProtocolError | Refusal):
+            return None
+        return error.retry_after

@@ -1,0 +1,59 @@
+"""`Timeout`: no call takes longer, whatever its handler says. The time a user takes to answer does not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call
+from ..drivers.middleware_chain import Middleware, Next, Request
+from ..errors import ProtocolError, RequestTimeout
+from ..server import Server
+from ..server.running import HandlerTime, HandlerTimeout, handler_time
+from .concurrency_limit import WORK
+
+
+class Timeout(Middleware):
+    """End requests that run an author's code after ``seconds``.
+
+    A tool ends as it does with a timeout of its own, in the words of revision and dialect. On a client the caller gets
+    a `RequestTimeout`.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        if seconds <= 0:
+            raise ValueError(f"a deadline is more than 0 seconds, not {seconds}")
+        self._seconds = seconds
+        self._server: Server | None = None
+
+    def attach(self, service: Any) -> None:
+        self._server = service if isinstance(service, Server) else None
+
+    async def message(self, request: Request, call_next: Next) -> Struct | Raw:
+        if request.method not in WORK:
+            return await call_next(request)
+        outer = handler_time.get()
+        time = HandlerTime(self._seconds, outer)
+        handler_time.set(time)
+        try:
+            async with time.limit:
+                return await call_next(request)
+        except TimeoutError:
+            if not time.limit.expired():
+                raise
+            return self._late(request.call)
+        finally:
+            time.over = True
+            handler_time.set(outer)
+
+    def _late(self, call: Call) -> Struct:
+        if self._server is None:
+            raise RequestTimeout(
+                f"{call.method} did not end within {self._seconds:g} s", limit="total"
+            ) from None
+        if call.method == "tools/call":
+            name = call.params.name
+            late = HandlerTimeout(f"tool {name!r}", self._seconds)
+            return self._server.failures.of_tool(late, name, call)
+        raise ProtocolError("internal_error", "the request took too long") from None

@@ -1,0 +1,333 @@
+"""The steps between an admitted call and its handler: resolve, then the middleware chain, then execute.
+
+    call → resolve → [ becomes a task? ] → middleware → execute → middleware → result
+
+*Resolve* finds the component that the client means, whatever it wrote: a prefix, ``name@version``, a name of a view,
+``call_tool`` of a search, erlmcp's ``tasks/create``. After it nothing changes which component is meant. A name that is
+none is refused at the end of the chain, so that guards count and record it as well. A call that becomes a task runs
+in the task from here on; the client gets the task when the chain has let the call through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..core.channel import Call, Channel
+from ..core.rights import Rights
+from ..core.subscriptions import LIST_KINDS
+from ..drivers.middleware_chain import (
+    Component,
+    Kind,
+    Middleware,
+    Next,
+    Request,
+    Respond,
+    TakeNote,
+    Wrapper,
+    admitting,
+    attach,
+    compose,
+    compose_notes,
+    name_in,
+)
+from ..errors import DovetailError, ProtocolError
+from ..settings import NAME_ECHO
+from .elsewhere import ListName
+from .registering.register import RegisteredTool
+from .registering.versions import joined, split, tags_of, version_of
+
+if TYPE_CHECKING:
+    from .server import Server
+
+_CALL: Final = "tools/call"
+_KINDS: Final[Mapping[str, ListName]] = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+}
+_SINGULAR: Final[Mapping[ListName, Kind]] = {
+    "tools": "tool",
+    "prompts": "prompt",
+    "resources": "resource",
+    "templates": "template",
+}
+_NAMED: Final = frozenset({"tools/call", "prompts/get"})
+_ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+
+
+class Once(Protocol):
+    """What runs a call with an idempotency key once."""
+
+    key: str
+    """The member of ``_meta`` that has it."""
+
+    def around(self, execute: Next) -> Next: ...
+    def run(self, call: Call, channel: Channel, respond: Respond) -> Awaitable[Struct | Raw]: ...
+
+
+class Pipeline:
+    """The pipeline of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._tools = server.register.tools.entries
+        self._methods = server.methods
+        self.middleware: tuple[Middleware | Wrapper, ...] = ()
+        """What runs around every call, the outermost first."""
+        self.once: Once | None = None
+        """What runs a call with an idempotency key once; None without a store."""
+        self.enter: Respond | None = None
+        """Answers a call; None where nothing stands between a call and its handler."""
+        self.admits: Callable[[Component], bool] | None = None
+        """Whether a component may be used at all; None where every one may."""
+        self._check: Callable[[Call], None] | None = None
+        """Raises for a call that is not to be executed now."""
+        self.note: TakeNote = server.handle_notification
+        """Takes note of a notification."""
+        self._chain: Next = self._execute
+
+    def use(self, middleware: Sequence[Middleware | Wrapper]) -> None:
+        """Run ``middleware`` around every call from now on."""
+        self.middleware = tuple(middleware)
+        attach(self.middleware, self._server)
+        self.compose()
+
+    def add(self, middleware: Middleware | Wrapper) -> None:
+        """Run ``middleware`` around every call from now on, outside all that is there."""
+        self.middleware = (middleware, *self.middleware)
+        attach((middleware,), self._server)
+        self.compose()
+
+    def refuse_with(self, check: Callable[[Call], None] | None) -> None:
+        """Have ``check`` raise for every call that is not to be executed now; None serves all again."""
+        self._check = check
+        self.compose()
+
+    def compose(self) -> None:
+        """Put the steps together again: something that takes part has come."""
+        server, inner = self._server, cast("Next", self._execute)
+        if server.shape is not None and server.shape.budget is not None:
+            inner = server.shape.budget.wrap(inner)
+        if self.once is not None:
+            inner = self.once.around(inner)
+        self._chain = compose(self.middleware, inner)
+        before, self.admits = self.admits, admitting(self.middleware)
+        if before is not None or self.admits is not None:
+            for kind in LIST_KINDS:
+                server.changed(kind)
+        self.note = compose_notes(self.middleware, server.handle_notification)
+        if server.shape is not None:
+            self._chain = partial(_relocating, self._chain, server.shape.components.relocated)
+        guarded = bool(self.middleware) or self.once is not None
+        if server.shape is not None or server.tasks is not None or (server.elsewhere is not None and guarded):
+            self.enter = self._resolve_and_run
+        elif self.middleware or self._check is not None:
+            self.enter = self._entering(self._chain)
+        elif self.once is not None:
+            self.enter = self._entering_once(self._chain, self.once.key)
+        else:
+            self.enter = None
+
+    def _entering(self, chain: Next) -> Respond:
+        """Where names are what clients write: the path of nearly every call."""
+        describe = self.describe
+
+        def enter(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            method = call.method
+            name = call.params.name if method in _NAMED else call.params.uri if method in _ADDRESSED else ""
+            return chain(Request(call, channel, name, describe))
+
+        return enter
+
+    def _entering_once(self, chain: Next, key: str) -> Respond:
+        """Where nothing but a key stands between a call and its handler: a call without one pays for one look."""
+
+        def enter(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            handler = methods.get(call.method)
+            if key in call.meta or handler is None:
+                return chain(Request(call, channel, name_in(call), self.describe))
+            return handler(call, channel)
+
+        methods = self._server.methods
+        return enter
+
+    async def _resolve_and_run(self, call: Call, channel: Channel) -> Struct | Raw:
+        server = self._server
+        tasks = server.tasks
+        wish = None
+        try:
+            if call.method == "tasks/create" and tasks is not None:
+                call, wish = tasks.unwrapped(call)
+            request = await self.resolve(call, channel)
+        except DovetailError as error:
+            return await self._chain(self._refused(call, channel, error))
+        if tasks is None or call.method != _CALL or channel.asking is not None or request.run is not None:
+            # A channel with an asking of its own: it runs in a task already, or inside another server.
+            return await self._chain(request)
+        try:
+            if wish is None:
+                face = tasks.wanted(request)
+            else:
+                tasks.check_known(request)
+                face = "erlmcp"
+        except DovetailError as error:
+            return await self._chain(self._refused(request.call, channel, error))
+        if face is None:
+            return await self._chain(request)
+        begin = partial(self._begin, request, face, wish)
+        return await (
+            begin(request.call, channel) if self.once is None else self.once.run(request.call, channel, begin)
+        )
+
+    async def _begin(
+        self, request: Request, face: Any, wish: Any, call: Call, channel: Channel
+    ) -> Struct | Raw:
+        tasks = self._server.tasks
+        assert tasks is not None
+        return await tasks.begin(replace(request, call=call, channel=channel), face, wish, self._chain)
+
+    def resume(self, call: Call, channel: Channel, task: Any) -> Awaitable[Struct | Raw]:
+        """Run a call again that another process has let through: it is resolved already."""
+        name = self.canonical(call.params.name)
+        return self._chain(Request(call, channel, name, self.describe, resumed=True, task=task))
+
+    # --- resolve --------------------------------------------------------------------------------------------
+
+    async def resolve(self, call: Call, channel: Channel) -> Request:
+        """The request with the component it means."""
+        shape, run = self._server.shape, None
+        if shape is not None:
+            try:
+                call, run = await shape.resolve(call)
+            except DovetailError as error:
+                return self._refused(call, channel, error)
+        name = self.canonical(call.params.name) if call.method == _CALL else name_in(call)
+        return Request(call, channel, name, self.describe, run)
+
+    def _refused(self, call: Call, channel: Channel, error: DovetailError) -> Request:
+        """A request that ends with ``error`` when the chain has seen it."""
+
+        async def refuse(request: Request) -> Struct | Raw:
+            raise error
+
+        name = name_in(call)
+        name = self.canonical(name) if call.method == _CALL else name
+        return Request(call, channel, name, self.describe, refuse)
+
+    def canonical(self, name: str) -> str:
+        """The name of a tool without a version, unless a tool has that very name."""
+        if "@" not in name:
+            return name
+        entry = self._tools.get(name)
+        if entry is not None:
+            return entry.definition.name
+        elsewhere = self._server.elsewhere
+        if elsewhere is not None and elsewhere.component("tools", name) is not None:
+            return name
+        return split(name)[0]
+
+    def describe(self, request: Request) -> Component:
+        """The component of a request."""
+        call, server, elsewhere = request.call, self._server, self._server.elsewhere
+        kind = _KINDS.get(call.method)
+        if kind is None:
+            return Component(request.name)
+        key = request.name if kind == "resources" else call.params.name
+        if kind == "tools" and (tool := self._tools.get(key)) is not None:
+            return self.of_tool(tool)
+        if kind == "prompts" and (prompt := server.register.prompts.entries.get(key)) is not None:
+            return self.of_entry(kind, prompt)
+        if kind == "resources" and (read := server.register.find_resource(key)) is not None:
+            return replace(self.of_entry(kind, read[0]), name=key, aliases=frozenset({read[0].name}))
+        found = None if elsewhere is None else elsewhere.component(kind, key)
+        if found is None:
+            version = split(key)[1] if kind == "tools" and key != request.name else None
+            found = Component(request.name, _SINGULAR[kind], version, aliases=frozenset({key}))
+        return self._shown(kind, found.name, found)
+
+    def of_tool(self, tool: RegisteredTool) -> Component:
+        """A tool that is registered here."""
+        name = tool.definition.name
+        versioned = frozenset[str]() if tool.version is None else frozenset({joined(name, tool.version)})
+        component = Component(
+            name, "tool", tool.version, tool.tags, aliases=versioned, definition=tool.definition
+        )
+        return self._shown("tools", name, component)
+
+    def of_entry(self, kind: ListName, entry: Any) -> Component:
+        """Something that is registered here."""
+        if kind == "tools":
+            return self.of_tool(entry)
+        component = Component(entry.name, _SINGULAR[kind], tags=entry.tags, definition=entry.definition)
+        return self._shown(kind, entry.name, component)
+
+    def of_definition(self, kind: ListName, key: str, definition: Any, origin: str = "") -> Component:
+        """Something of others, as its definition describes it; ``key`` is its name with its version, or its URI."""
+        if kind != "tools":
+            component = Component(
+                key, _SINGULAR[kind], None, tags_of(definition), origin, definition=definition
+            )
+            return self._shown(kind, key, component)
+        version, name = version_of(definition), self.canonical(key)
+        aliases = frozenset({key, joined(name, version)}) - {name}
+        component = Component(name, "tool", version, tags_of(definition), origin, aliases, definition)
+        return self._shown(kind, name, component)
+
+    def listed(self, kind: ListName) -> Iterable[tuple[Any, Rights]]:
+        """What a list shows of what is registered here, and to whom."""
+        admits = self.admits
+        of = partial(self.of_entry, kind)
+        return self._server.register.table(kind).shown(
+            None if admits is None else lambda one: admits(of(one))
+        )
+
+    def _shown(self, kind: ListName, name: str, component: Component) -> Component:
+        """The component with the name that clients see, where views rename it."""
+        shape = self._server.shape
+        outer = name if shape is None else shape.after(name, kind)
+        if outer == component.name:
+            return component
+        return replace(component, aliases=component.aliases | {outer})
+
+    # --- execute --------------------------------------------------------------------------------------------
+
+    def _execute(self, request: Request) -> Awaitable[Struct | Raw]:
+        if self._check is not None:
+            self._check(request.call)
+        if self.admits is not None and request.call.method in _KINDS and not self.admits(request.component):
+            raise _not_found(request)
+        if request.becomes_task or request.run is not None or request.task is not None:
+            return self._run_last(request)
+        handler = self._methods.get(request.call.method)
+        if handler is None:
+            handler = self._server.find_handler(request.call.method)
+        return handler(request.call, request.channel)
+
+    async def _run_last(self, request: Request) -> Struct | Raw:
+        call = request.call
+        if request.becomes_task:
+            await request.channel.detach()  # from here on it is a task: the client gets its id
+        if request.run is not None:
+            return await request.run(request)
+        if request.task is not None:
+            call = request.task.working(call)
+        return await self._server.find_handler(call.method)(call, request.channel)
+
+
+async def _relocating(chain: Next, relocated: Callable[[Call, Any], Any], request: Request) -> Struct | Raw:
+    """The result with the addresses that clients know."""
+    return relocated(request.call, await chain(request))
+
+
+def _not_found(request: Request) -> ProtocolError:
+    """The component may not be used: to the client it does not exist."""
+    kind = _SINGULAR[_KINDS[request.method]]
+    member = "uri" if kind == "resource" else kind
+    return ProtocolError(f"{kind}_not_found", data={member: request.name[:NAME_ECHO]})
