@@ -36,6 +36,8 @@ class DovetailError(Exception):
     """The root of everything this package raises on purpose."""
 
     kind: str = "internal_error"
+    raw: Any = None
+    """The JSON-RPC error object that a peer sent, as it was received; None for all other errors."""
 
     def __init__(self, message: str | None = None, *, kind: str | None = None) -> None:
         if kind is not None:

@@ -17,6 +17,7 @@ import pytest
 from dovetail import Client, ToolError
 from dovetail.errors import (
     CapabilityError,
+    DovetailError,
     LocalProtocolError,
     ProtocolError,
     RequestTimeout,
@@ -563,14 +564,80 @@ async def test_an_invalid_message_is_counted_dropped_and_survived(name: str) -> 
     "error", [{"message": "x"}, {"code": "1", "message": "x"}, {"code": 1}, "no", None, 5]
 )
 @run
-async def test_an_error_without_a_code_and_message_fails_its_call(error: Any) -> None:
+async def test_an_error_without_a_code_and_message_is_dropped_and_the_correct_answer_is_used(
+    error: Any,
+) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         peer.say({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        peer.result(message, text("correct"))
 
     async with strict(answer) as (client, _):
-        with pytest.raises(ProtocolError):
-            await client.call_tool("x")
+        assert (await client.call_tool("x")).text == "correct"
         assert client.pending == 0
+        assert client.violations == {"malformed_answer": 1}
+
+
+MALFORMED: dict[str, dict[str, Any]] = {
+    "result and error": {"result": {}, "error": {"code": 1, "message": "x"}},
+    "neither": {},
+    "another jsonrpc": {"jsonrpc": "1.0", "result": {}},
+    "no jsonrpc": {"jsonrpc": None, "result": {}},
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+@run
+async def test_a_malformed_answer_is_logged_counted_and_dropped_and_the_correct_one_is_used(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        peer.say({"jsonrpc": "2.0", "id": message["id"], **MALFORMED[name]})
+        peer.result(message, text("correct"))
+
+    caplog.set_level("WARNING", "dovetail.client")
+    async with strict(answer) as (client, _):
+        assert (await client.call_tool("x")).text == "correct"
+        assert sum(client.violations.values()) == 1
+    assert "dropped a message of the server" in caplog.text
+
+
+@run
+async def test_the_error_object_of_the_server_is_kept_as_it_came() -> None:
+    sent = {"code": -32004, "message": "broken", "data": {"a": [1]}, "extra": True}
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        peer.say({"jsonrpc": "2.0", "id": message["id"], "error": sent})
+
+    async with strict(answer) as (client, _):
+        with pytest.raises(DovetailError) as caught:
+            await client.call_tool("x")
+        error: BaseException | None = caught.value
+        while error is not None and getattr(error, "raw", None) is None:
+            error = error.__cause__
+        assert error is not None
+        assert error.raw == sent  # type: ignore[attr-defined]
+
+
+@run
+async def test_a_method_that_is_no_string_is_refused_and_not_sent() -> None:
+    async with strict(nothing) as (client, target):
+        before = len(target.peer.heard)
+        with pytest.raises(LocalProtocolError, match="method"):
+            await client.request(5, {})  # type: ignore[arg-type]
+        assert len(target.peer.heard) == before
+
+
+@run
+async def test_closing_with_a_grace_period_unsubscribes_first() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message.get("method") in ("resources/subscribe", "resources/unsubscribe"):
+            peer.result(message, {})
+
+    async with strict(answer) as (client, target):
+        for uri in ("file:///a", "file:///b"):
+            await client.subscribe_resource(uri)
+        await client.close(drain=5)
+        assert target.peer.methods[-2:] == ["resources/unsubscribe"] * 2
 
 
 @run

@@ -1,5 +1,7 @@
 """Failures on their way out and back in, per revision and dialect."""
 
+import json
+
 import pytest
 from msgspec import UNSET
 
@@ -8,11 +10,13 @@ from dovetail.errors import (
     CapabilityError,
     ProtocolError,
     Refusal,
+    RemoteProtocolError,
     StateError,
     ToolError,
     TransportError,
     masked,
 )
+from dovetail.wire.codec import Codec
 from dovetail.wire.dialects import (
     DIALECTS,
     ERLMCP,
@@ -24,7 +28,7 @@ from dovetail.wire.dialects import (
     status_of,
     wire_error,
 )
-from dovetail.wire.revisions import R1, R3, R4, R5, REVISIONS, Revision
+from dovetail.wire.revisions import BY_NAME, R1, R3, R4, R5, REVISIONS, Revision
 
 ALLOWED_MODERN = {-32020, -32021, -32022}
 
@@ -230,3 +234,12 @@ def test_minimcp_maps_codes_to_statuses_but_leaves_the_envelope_alone() -> None:
         "resource_not_found": 404,
     }
     assert status_of(ProtocolError("invalid_params"), R4, OFFICIAL) == 200
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25"])
+def test_minimcp_answers_malformed_utf_8_without_an_id(revision: str) -> None:
+    error = RemoteProtocolError("invalid_encoding", id=5)
+    message = json.loads(Codec(BY_NAME[revision], MINIMCP).encode_error(5, error))
+    assert (message["id"], message["error"]["code"]) == (None, -32700)
+    official = json.loads(Codec(BY_NAME[revision], OFFICIAL).encode_error(5, error))
+    assert official["id"] == 5

@@ -21,6 +21,8 @@ from dovetail.middleware import (
     Timing,
 )
 from dovetail.middleware.sensitive_data import redacted
+from tests.client.scripted import Peer as ScriptedPeer
+from tests.client.scripted import legacy
 from tests.middleware.test_rate_limit import Hand
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
@@ -139,6 +141,35 @@ async def test_a_clients_retry_waits_as_long_as_it_is_told_and_repeats_only_what
         await client.call_tool("buy")
         with pytest.raises(Refusal):
             await client.call_tool("buy")
+
+
+@run
+async def test_a_clients_retry_repeats_internal_errors_of_any_server() -> None:
+    calls: list[str] = []
+    listed = [
+        {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+        {"name": "set", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": True}},
+        {"name": "buy", "inputSchema": {"type": "object"}},
+    ]
+
+    def answer(peer: ScriptedPeer, message: dict[str, Any]) -> None:
+        if message.get("method") == "tools/list":
+            peer.result(message, {"tools": listed})
+        elif message.get("method") == "tools/call":
+            name = message["params"]["name"]
+            calls.append(name)
+            if calls.count(name) == 1:
+                peer.error(message, -32603, "Internal error")
+            else:
+                peer.result(message, {"content": [{"type": "text", "text": "ok"}]})
+
+    async with Client(legacy(answer), revision="legacy", middleware=[Retry(sleep=at_once)]) as client:
+        await client.list_tools()
+        for name in ("look", "set"):
+            assert (await client.call_tool(name)).text == "ok"
+        with pytest.raises(ProtocolError):
+            await client.call_tool("buy")
+        assert calls == ["look", "look", "set", "set", "buy"]
 
 
 # --- Caching ---------------------------------------------------------------------------------------------------------

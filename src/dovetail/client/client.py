@@ -85,7 +85,15 @@ class Client:
         return self
 
     async def close(self, drain: float = 0.0) -> None:
-        """Disconnect. ``drain`` gives calls in flight that many seconds; what is left fails."""
+        """Disconnect. ``drain`` gives calls in flight that many seconds; what is left fails.
+
+        With ``drain`` the client first unsubscribes from all resources, so that the server sends nothing more.
+        """
+        if drain > 0 and self._life.conversation is not None:
+            clock = self._config.clock
+            until = clock.time() + drain
+            await self._connections.unsubscribe_all(drain)
+            drain = max(0.0, until - clock.time())
         await self._life.close(drain)
 
     def pause(self) -> None:
@@ -388,6 +396,10 @@ class Client:
             LocalProtocolError: the params are not what the method takes; nothing was sent.
             CapabilityError: the server did not declare ``capability``; nothing was sent.
         """
+        if not isinstance(cast("Any", method), str):
+            raise LocalProtocolError(
+                "invalid_request", f"the method of a request is a string, not {method!r}"
+            )
         row = own_method(method, options.get("result"), options.get("capability"))
         built = read_params(method, params)
         if self._toolbox.contract is not None:

@@ -227,6 +227,11 @@ class Endpoint:
             return self._violation(
                 "anonymous_error", self._read_error(cast("Raw", frame.error)).message[:200]
             )
+        if frame.error is not UNSET and self.side == "client" and self.codec.dialect.drop_malformed_answers:
+            try:
+                self.codec.decode_error(frame.error)
+            except RemoteProtocolError as error:
+                return self._violation("malformed_answer", error.message)
         method = self._own.settle(id)
         if method is None:
             kind = "late_answer" if self._own.was_ours(id) else "unknown_answer"
@@ -246,6 +251,8 @@ class Endpoint:
         """Answer what cannot be read; but a malformed answer to a request of ours fails that request."""
         self.unreadable += 1
         id = error.id
+        if error.answers and self.side == "client" and self.codec.dialect.drop_malformed_answers:
+            return self._violation("malformed_answer", error.message)
         # Both sides count their own ids, so what names a method is no answer whatever its id.
         method = self._own.settle(id) if id is not None and error.answers else None
         if id is not None and method is not None:

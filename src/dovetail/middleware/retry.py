@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError, ProtocolError, Refusal
+from ..kinds import INTERNAL_ERROR
 from ..server import Server
 from .bounds import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
 from .outcomes import of_error, of_result
@@ -53,7 +54,7 @@ class Retry(Middleware):
                 result = await call_next(request)
             except DovetailError as error:
                 asked = self._asked_to_wait(error)
-                again = asked is not None or of_error(error) == "broken"
+                again = asked is not None or of_error(error) == "broken" or self._failed_there(error)
                 if not again or attempt >= self._attempts or (asked or 0) > self._longest:
                     raise
                 wait = max(wait, asked or 0)
@@ -74,6 +75,10 @@ class Retry(Middleware):
         if notes is UNSET or request.params.request_state is not UNSET:
             return False
         return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
+
+    def _failed_there(self, error: DovetailError) -> bool:
+        """Whether a server of any make has failed: it sends no incident as ours do, but the code says so."""
+        return self._server is None and isinstance(error, ProtocolError) and error.code == INTERNAL_ERROR
 
     def _asked_to_wait(self, error: DovetailError) -> float | None:
         """Only a client obeys: a server that was refused by itself would be in its own way."""

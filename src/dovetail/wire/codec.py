@@ -82,6 +82,7 @@ class Codec:
             {} if revision.modern else dialect.field_out
         )
         self._null_error_id = revision.null_error_id or (dialect.null_error_id and not revision.modern)
+        self._anonymous_encoding_errors = dialect.anonymous_encoding_errors and not revision.modern
         self.introduce(server_info)
 
     def introduce(self, server_info: Implementation | None) -> None:
@@ -153,7 +154,9 @@ class Codec:
             error = msgspec.json.decode(raw, type=Error)
         except UNREADABLE as reason:
             raise _refusal("validation_failed", "the error object is malformed", reason) from None
-        return error_from_wire(error.code, error.message, error.data, self.revision, self.dialect)
+        found = error_from_wire(error.code, error.message, error.data, self.revision, self.dialect)
+        found.raw = msgspec.json.decode(raw)
+        return found
 
     def _decoder(self, kind: Any) -> Callable[[Any], Any]:
         if isinstance(kind, Reader):
@@ -291,6 +294,8 @@ class Codec:
         """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""
         code, message, data = wire_error(error, self.revision, self.dialect)
         nobody = None if self._null_error_id else UNSET
+        if error.kind == "invalid_encoding" and self._anonymous_encoding_errors:
+            id = None
         wire_id = nobody if id is None else id
         try:
             return _line(ErrorFrame(wire_id, Error(code, message, data=data)))

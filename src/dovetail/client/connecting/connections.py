@@ -139,6 +139,27 @@ class Connections:
         if conversation.link is not None:
             await self.opener.release(conversation.link)
 
+    async def unsubscribe_all(self, limit: float) -> None:
+        """Have the server send no more updates of resources, within ``limit`` seconds.
+
+        They stay noted: a client that is opened again subscribes again.
+        """
+        established = self.established
+        if established is None or not self.listening.uris:
+            return
+        if established.revision.modern:
+            await self.listening.stop()
+            return
+        limits = Timeouts(connect=limit, idle=None, total=limit)
+        request = established.conversation.request
+        asked = [
+            request("resources/unsubscribe", m.UnsubscribeRequestParams(uri), limits)
+            for uri in self.listening.uris
+        ]
+        for error in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(error, Exception):
+                log.debug("unsubscribing failed reason=%s", error)
+
     async def _restore(self, conversation: Conversation) -> None:
         """What the last connection had, this one gets too. A failure here costs that part only."""
         established = self.established

@@ -119,6 +119,10 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """Arrays are served on every legacy revision, not on 2025-03-26 alone (never with ``initialize``)."""
     null_error_id: bool = False
     """An error without a readable id says ``"id": null`` on every legacy revision."""
+    anonymous_encoding_errors: bool = False
+    """The error for a message that is not UTF-8 has no id, also where one can be read. Legacy revisions only."""
+    drop_malformed_answers: bool = False
+    """A malformed answer is counted and dropped, and its request waits on for a correct one."""
     tool_failure_as_error: bool = False
     """A failed tool answers with a JSON-RPC error in place of ``isError``; one whose work was cancelled with
     ``tool_cancelled``. Legacy revisions only."""

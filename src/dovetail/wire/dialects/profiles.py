@@ -39,6 +39,7 @@ MCP_CLIENT = Dialect(
     versions=("2024-11-05",),
     client_capabilities={"roots": {"listChanged": True}},
     client_may_sample=True,
+    drop_malformed_answers=True,
 )
 """The Elixir client, as its protocol document describes it: 2024-11-05 and nothing else.
 
@@ -87,6 +88,7 @@ MINIMCP = Dialect(
         "tools": {"listChanged": True},
     },
     null_error_id=True,
+    anonymous_encoding_errors=True,
     argument_errors="error",
     refuse_responses=True,
     json_as_plain_text=True,
