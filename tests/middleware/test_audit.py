@@ -1,5 +1,6 @@
 """`Audit`: a chain that shows what was done to it."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -145,6 +146,28 @@ async def test_a_chain_written_anew_by_somebody_without_the_key_is_found(tmp_pat
     await filled(unsigned, key=None)
     with pytest.raises(Broken, match="signature"):
         verify(unsigned, key=KEY)
+
+
+def test_a_file_that_is_no_audit_log_is_an_error_where_it_is_named(tmp_path: Path) -> None:
+    for number, text in enumerate(("shopping list\ntea\n", "one line without an end", '{"n": 1}\n', "[]\n")):
+        path = tmp_path / f"notes-{number}"
+        path.write_text(text)
+        with pytest.raises(Broken, match=f"notes-{number}"):
+            Audit(path)
+        assert path.read_text() == text
+
+
+@run
+async def test_opening_a_log_reads_its_end_alone(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    await filled(path, calls=5)
+    whole = path.read_bytes()
+    number = json.loads(whole.splitlines()[-1])["n"]
+    path.write_bytes(b"x" * (3 << 20) + b"\n" + whole)  # what lies far before the end is for `verify` to find
+    await filled(path, calls=1)
+    lines = path.read_bytes().split(b"\n")
+    assert json.loads(lines[-3])["n"] == number + 1
+    assert json.loads(lines[-3])["before"] == hashlib.sha256(whole.splitlines()[-1]).hexdigest()
 
 
 @run

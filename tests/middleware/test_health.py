@@ -47,7 +47,7 @@ def test_readiness_drops_after_so_many_failures_and_comes_back(failure: str) -> 
     @run
     async def scenario() -> None:
         server, database = Server("shop"), Database()
-        server.health.add("db", database.check, every=0.01, limit=0.05, failures=3)
+        server.health.add("db", database.check, interval=0.01, timeout=0.05, failure_threshold=3)
         async with served(server) as site:
             web = Web(site)
             await until(lambda: database.looks > 0)
@@ -79,7 +79,7 @@ async def test_a_plain_check_that_hangs_is_not_asked_again_while_it_does() -> No
         asked.append(1)
         go.wait(HANG)
 
-    server.health.add("disk", check, every=0.01, limit=0.02, failures=1)
+    server.health.add("disk", check, interval=0.01, timeout=0.02, failure_threshold=1)
     async with server.running():
         await until(lambda: server.health.components["disk"].failures > 3)
         assert len(asked) == 1
@@ -92,7 +92,7 @@ async def test_components_come_and_go_while_the_server_runs() -> None:
     server, database = Server("shop"), Database()
     database.state = "false"
     async with server.running():
-        server.health.add("db", database.check, every=0.01, failures=1)
+        server.health.add("db", database.check, interval=0.01, failure_threshold=1)
         await until(lambda: server.health.status == "degraded")
         server.health.remove("db")
         assert server.health.status == "ready"
@@ -190,7 +190,7 @@ async def refused(server: Server, revision: str) -> dict[str, Any]:
 async def test_without_what_it_requires_a_server_refuses_after_readiness_has_dropped(revision: str) -> None:
     server, database = Server("shop"), Database()
     blocking(server)
-    server.health.add("db", database.check, every=0.02, failures=2, required=True)
+    server.health.add("db", database.check, interval=0.02, failure_threshold=2, required=True)
     server.health.publish()
     async with server.running():
         database.state = "raises"
@@ -210,7 +210,7 @@ async def test_without_what_it_requires_a_server_refuses_after_readiness_has_dro
 @run
 async def test_whoever_subscribed_to_the_health_resource_hears_of_a_change() -> None:
     server, database = Server("shop"), Database()
-    server.health.add("db", database.check, every=0.01, failures=1)
+    server.health.add("db", database.check, interval=0.01, failure_threshold=1)
     server.health.publish()
     heard: list[str] = []
     async with Client(server, on_resource_updated=lambda uri: heard.append(uri)) as client:
@@ -246,9 +246,9 @@ async def test_a_store_is_watched_by_itself(tmp_path: Path, monkeypatch: pytest.
         await until(lambda: server.health.status == "ready")
 
 
-@pytest.mark.parametrize("options", [{"every": 0}, {"limit": 0}, {"failures": 0}])
+@pytest.mark.parametrize("options", [{"interval": 0}, {"timeout": 0}, {"failure_threshold": 0}])
 def test_figures_that_mean_nothing_are_said_at_once(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="looked at"):
+    with pytest.raises(ValueError, match="more than 0 seconds"):
         Server("shop").health.add("db", lambda: True, **options)
 
 

@@ -312,7 +312,7 @@ async def test_a_circuit_that_has_closed_again_is_shown_as_closed() -> None:
 async def test_what_layers_store_and_health_know_is_shown() -> None:
     store = MemoryStore()
     server = shop(Caching(60), ConcurrencyLimit(total=1), store=store)
-    server.health.add("db", lambda: False, every=0.01, failures=1)
+    server.health.add("db", lambda: False, interval=0.01, failure_threshold=1)
     metrics = server.metrics
     peer = Peer(server)
     async with server.running():

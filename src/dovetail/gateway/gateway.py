@@ -105,7 +105,7 @@ class Gateway(Server):
                 log.error("%r stays as it was: %s", name, problem.message)
             else:
                 log.error("%r is left out: %s", name, problem.message)
-                self.health.add(f"upstream:{name}", _is_unusable, every=5, failures=1)
+                self.health.add(f"upstream:{name}", _is_unusable, interval=5, failure_threshold=1)
 
     def _find_tools(self) -> None:
         """Have tools searched for as the file says, or whoever started this."""
@@ -136,7 +136,7 @@ class Gateway(Server):
         return proxy
 
     def _look_after(self, name: str, proxy: Proxy) -> None:
-        self.health.add(f"upstream:{name}", partial(_is_up, proxy), every=5, failures=1)
+        self.health.add(f"upstream:{name}", partial(_is_up, proxy), interval=5, failure_threshold=1)
 
     async def _drop(self, name: str) -> None:
         assert isinstance(self.elsewhere, Mounts)

@@ -68,6 +68,7 @@ class Audit(Middleware):
         self._methods = methods or frozenset({"tools/call", "resources/read", "prompts/get", "initialize"})
         self._file: IO[bytes] | None = None
         self._hash, self._number = FIRST, 0
+        _check_log(self._given)
         self._head = _HeadFile(self._given)
         self._since = 0
         self.missed = 0
@@ -204,20 +205,15 @@ class Audit(Middleware):
 
     def _resume(self, file: IO[bytes]) -> None:
         """Go on where the file ends; what a crash left half-written is cut off, a rotated file is followed."""
-        end = 0
-        with self.path.open("rb") as reader:
-            for line in reader:
-                if not line.endswith(b"\n"):
-                    break
-                end += len(line)
-                self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line[:-1]).hexdigest()
+        end, line = _last_line(file)
         file.truncate(end)
         file.seek(end)
         self._whole = end
-        if not end:
-            earlier = older(self.path)
-            for _, _, line in _lines(earlier[-1:]):
-                self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line).hexdigest()
+        if line is None and (earlier := older(self.path)):
+            with earlier[-1].open("rb") as before:
+                line = _last_line(before)[1]
+        if line is not None:
+            self._number, self._hash = _read(self.path.name, 0, line)["n"], hashlib.sha256(line).hexdigest()
         self._head = _HeadFile(self.path)
         head = self._head.read()
         if head is not None and head.number > self._number:
@@ -229,6 +225,36 @@ class Audit(Middleware):
         self.close()
         count = len(older(self.path)) + 1
         os.replace(self.path, self.path.with_name(f"{self.path.name}.{count}"))
+
+
+def _last_line(file: IO[bytes]) -> tuple[int, bytes | None]:
+    """Where the last whole line of a file ends, and that line without its end; only the end of the file is read."""
+    size = file.seek(0, os.SEEK_END)
+    start = max(0, size - 2 * AUDIT_LINE)
+    file.seek(start)
+    data = file.read(size - start)
+    end = data.rfind(b"\n")
+    if end < 0:
+        if start:
+            raise Broken(f"this is no audit log: no line of at most {AUDIT_LINE} bytes is at its end")
+        return 0, None
+    return start + end + 1, data[data.rfind(b"\n", 0, end) + 1 : end]
+
+
+def _check_log(path: Path) -> None:
+    """Check that what is at ``path`` may be written on.
+
+    Raises:
+        Broken: a file is there that is no audit log.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        whole, line = _last_line(file)
+        if line is not None:
+            _read(path.name, 0, line)
+        elif file.seek(0, os.SEEK_END) > whole and not file.seek(0) and file.read(1) != b"{":
+            raise Broken(f"{path} is no audit log: name another file")
 
 
 class Head:
@@ -387,4 +413,5 @@ def _read(name: str, place: int, line: bytes) -> dict[str, Any]:
             return record
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise Broken(f"{name}, line {place}: this is no line of an audit")
+    where = f"{name}, line {place}" if place else f"{name}, its last line"
+    raise Broken(f"{where}: this is no line of an audit")

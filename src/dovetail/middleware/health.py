@@ -1,7 +1,7 @@
 """Whether a server can do its work: what it needs is looked at now and then, and so is the server itself.
 
 ```python
-server.health.add("db", check, every=30, limit=5, failures=3)
+server.health.add("db", check, interval=30, timeout=5, failure_threshold=3)
 ```
 
 A check is a function, plain or async. It fails by raising, by returning False, or by taking longer than ``limit``
@@ -171,26 +171,30 @@ class Health:
         name: str,
         check: Check,
         *,
-        every: float = HEALTH_EVERY,
-        limit: float = HEALTH_LIMIT,
-        failures: int = HEALTH_FAILURES,
+        interval: float = HEALTH_EVERY,
+        timeout: float = HEALTH_LIMIT,
+        failure_threshold: int = HEALTH_FAILURES,
         required: bool = False,
     ) -> None:
-        """Watch a component: look every ``every`` seconds, for ``limit`` seconds at most.
+        """Check a component every ``interval`` seconds; a check that takes longer than ``timeout`` has failed.
 
-        Without one that is ``required`` calls are refused with 1087 after ``failures`` looks more.
+        After ``failure_threshold`` failures in a row the component is not ok. After as many more, calls are refused
+        with 1087 if it is ``required``.
 
         Raises:
-            ValueError: there is one of that name, or a figure means nothing.
+            ValueError: there is one of that name, or a number is out of range.
         """
         if name in self.components:
             raise ValueError(f"there is a component {name!r} already")
-        if every <= 0 or limit <= 0 or failures < 1:
-            raise ValueError(
-                "a component is looked at every so many seconds, for a while, and fails once at least"
-            )
+        if interval <= 0 or timeout <= 0 or failure_threshold < 1:
+            raise ValueError("interval and timeout are more than 0 seconds, failure_threshold is at least 1")
         component = Component(
-            name=name, check=check, every=every, limit=limit, tolerated=failures, required=required
+            name=name,
+            check=check,
+            every=interval,
+            limit=timeout,
+            tolerated=failure_threshold,
+            required=required,
         )
         self.components[name] = component
         if self._running:

@@ -164,7 +164,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         self.store = store
         self.surround(lambda enter: life.life(self, store, enter, keep_keys=keep_keys))
-        self.health.add("store", partial(life.probe, store), every=STORE_LOOK, failures=1)
+        self.health.add("store", partial(life.probe, store), interval=STORE_LOOK, failure_threshold=1)
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()
