@@ -322,7 +322,7 @@ async def test_what_is_hidden_is_no_task_and_completes_nothing() -> None:
         server.transform(without=["secret"])
         with pytest.raises(ProtocolError, match="Tool not found"):
             await client.create_task("secret", {"key": "x"})
-        with pytest.raises(ProtocolError, match="nothing to complete"):
+        with pytest.raises(ProtocolError, match="Completion not found"):
             await client.request("completion/complete", ask)
 
 
