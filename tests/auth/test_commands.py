@@ -1,6 +1,7 @@
 """`dovetail login|logout|whoami|doctor auth` and `--auth`, run as a user runs them."""
 
 import asyncio
+import base64
 import json
 import os
 import stat
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail.transports.http.client.pool import HttpFetch
-from tests.client.fake_http import Reply
+from tests.client.fake_http import Reply, modern
 from tests.support.waiting import HANG
 
 from .oidc import free_port
@@ -143,7 +144,7 @@ def test_a_server_that_wants_no_login_is_told(tmp_path: Path) -> None:
 
         provider.answers["/mcp"] = modern
         code, out, _ = await dovetail("login", provider.url)
-        assert (code, out) == (0, f"{provider.url} wants no login\n")
+        assert (code, out) == (0, f"{provider.url} answers without authorization: no login is needed\n")
 
     run(tmp_path, test)
 
@@ -422,5 +423,40 @@ def test_the_doctor_says_why_the_server_does_not_take_the_token(tmp_path: Path) 
         assert code == 1
         assert "BROKEN accepted: " in out
         assert "the token is for another audience" in out
+
+    run(tmp_path, test)
+
+
+def test_login_at_a_server_without_oauth_says_so_and_asks_for_a_token(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        provider.answers["/mcp"] = lambda request: (
+            Reply(401) if request.headers.get("authorization") != "Bearer plain" else modern(request)
+        )
+        for path in (
+            "/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/oauth-protected-resource",
+            "/.well-known/oauth-authorization-server/as",
+            "/.well-known/oauth-authorization-server",
+            "/authorize",
+            "/register",
+        ):
+            provider.answers[path] = lambda _: Reply(404)
+        code, _, err = await dovetail("login", provider.url)
+        assert code == 1
+        assert "has no OAuth" in err
+        assert "--auth TOKEN" in err
+        assert (await dovetail("call", provider.url, "echo", "--auth", "plain"))[0] == 0
+        assert (await dovetail("call", provider.url, "echo", DOVETAIL_TOKEN="plain"))[0] == 0
+
+    run(tmp_path, test)
+
+
+def test_whoami_tells_of_the_token_in_the_environment(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        claims = base64.urlsafe_b64encode(b'{"sub": "ann"}').decode().rstrip("=")
+        code, out, _ = await dovetail("whoami", provider.url, "--json", DOVETAIL_TOKEN=f"e30.{claims}.c2ln")
+        assert code == 0
+        found = {"subject": "ann", "resource": provider.url, "source": "DOVETAIL_TOKEN"}
+        assert json.loads(out) == found
 
     run(tmp_path, test)

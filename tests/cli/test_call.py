@@ -315,3 +315,43 @@ def test_who_has_seen_enough_hears_no_complaint(words: list[str], tmp_path: Path
     os.close(writing)
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+GUARDED = """
+import os
+from dovetail import Context, Server
+from dovetail.auth import StaticTokens
+server = Server("guarded", auth=StaticTokens({"sesame": "ann"}))
+
+@server.tool
+async def who(ctx: Context) -> str:
+    \"\"\"Who calls, and what is set.\"\"\"
+    return f"{ctx.principal} {os.environ.get('UNITS')} {os.environ.get('PLACE')}"
+"""
+
+
+@pytest.mark.parametrize("target", ["file", "command"])
+def test_a_file_or_a_command_gets_a_token_and_variables(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "guarded.py"
+    file.write_text(GUARDED)
+    (tmp_path / "values.env").write_text("PLACE=Oslo\n")
+    whole = str(file) if target == "file" else f"{sys.executable} -m dovetail.cli.main run {file}"
+    words = ["--env", "UNITS=metric", "--env-file", str(tmp_path / "values.env")]
+    done = typed("call", whole, "who", "--auth", "sesame", *words)
+    assert (done.returncode, done.stdout) == (0, "ann metric Oslo\n"), done.stderr
+    wrong = typed("call", whole, "who", "--auth", "open", *words)
+    assert wrong.returncode == 1
+    assert "token" in wrong.stderr
+    anonymous = typed("call", whole, "who")
+    assert (anonymous.returncode, anonymous.stdout) == (0, "None None None\n")
+
+
+def test_the_environment_of_a_server_that_is_not_started_here_cannot_be_set(tmp_path: Path) -> None:
+    for words in (["--env", "A=b"], ["--env-file", str(tmp_path)]):
+        done = typed("list", "http://127.0.0.1:9/mcp", *words)
+        assert done.returncode == 2
+        assert "--env" in done.stderr
+    file = tmp_path / "s.py"
+    file.write_text(SERVER)
+    for words in (["--env", "NO_SUCH_VARIABLE_IS_SET"], ["--env", "=x"], ["--env-file", "none.env"]):
+        assert typed("list", str(file), *words).returncode == 2

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..auth.commands.choosing import add_option, chosen, read_headers
+from ..auth.commands.choosing import TOKEN, add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Timeouts
 from ..telemetry.terminal import log_to_stderr, printable
+from ..tooling.dotenv import read_dotenv
 from . import costs, output
 from .asking import ask
 from .output import Bar, Printer, stderr_of_child
@@ -194,7 +197,42 @@ def client_parser(command: str, description: str, target: str = "target") -> arg
         "--yes", action="store_true", help="run the commands of a file of servers without asking"
     )
     add_option(parser)
+    add_environment(parser)
     return parser
+
+
+def add_environment(parser: argparse.ArgumentParser) -> None:
+    """The options that say what a server that is started finds in its environment."""
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="set in the environment of a file or command; without a value, the one we have",
+    )  # fmt: skip
+    parser.add_argument("--env-file", metavar="FILE", help="the same, from the lines of a file")
+
+
+def environment_of(target: str, options: argparse.Namespace) -> dict[str, str]:
+    """What the server of a file or command finds in its environment beside the usual; a token is a part of it.
+
+    Raises:
+        ValueError: a variable is not NAME=VALUE, there is no such file, or ``target`` is not started here.
+    """
+    remote = names_servers(target) or "://" in target.split(" ", 1)[0]
+    if remote and (options.env or options.env_file):
+        raise ValueError("--env and --env-file are for a file or a command: no other server is started here")
+    found: dict[str, str] = {}
+    if options.env_file:
+        if not os.path.isfile(options.env_file):
+            raise ValueError(f"--env-file {options.env_file}: there is no such file")
+        found |= read_dotenv(Path(options.env_file))
+    for word in options.env:
+        name, mark, value = word.partition("=")
+        if not name or "\0" in word or (not mark and name not in os.environ):
+            raise ValueError(f"--env takes NAME=VALUE, or the name of a variable that is set, not {word!r}")
+        found[name] = value if mark else os.environ[name]
+    token = options.auth or os.environ.get(TOKEN)
+    if token and not remote and options.auth not in ("none", "oauth"):
+        found.setdefault(TOKEN, token.removeprefix("Bearer "))
+    return found
 
 
 def client_of(options: argparse.Namespace, **more: Any) -> Client:
@@ -206,6 +244,7 @@ def client_of(options: argparse.Namespace, **more: Any) -> Client:
         revision=options.revision,
         headers=read_headers(options.header),
         auth=chosen(options.auth, options.target),
+        env=environment_of(options.target, options) or None,
         on_stderr=stderr_of_child(),
         **more,
     )

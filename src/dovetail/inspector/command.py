@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..auth.commands.choosing import add_option, read_headers
+from ..cli.call import add_environment, environment_of
 from ..settings import Limits
 from ..telemetry.terminal import log_to_stderr
 from ..tooling import settings
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
         "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
     )
     add_option(result)
+    add_environment(result)
     add_page(result)
     return result
 
@@ -54,7 +56,13 @@ def main(command: str, arguments: list[str]) -> int:
         headers = read_headers(options.header)
         found: list[Wish] = []
         for target in options.targets:
-            found += wishes.read(target, revision=options.revision, headers=headers, auth=options.auth)
+            found += wishes.read(
+                target,
+                revision=options.revision,
+                headers=headers,
+                auth=options.auth,
+                env=environment_of(target, options),
+            )
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail inspect: {error}\n")
         return 2

@@ -13,7 +13,12 @@ from .connection import Wish
 
 
 def read(
-    text: str, *, revision: str = "auto", headers: Mapping[str, str] | None = None, auth: str | None = None
+    text: str,
+    *,
+    revision: str = "auto",
+    headers: Mapping[str, str] | None = None,
+    auth: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> list[Wish]:
     """What ``text`` names: a URL, a file, a command line, or a file of several servers (.json, .toml).
 
@@ -28,7 +33,14 @@ def read(
         return [_entry(entry) for entry in config.read(text)]
     target = parse_target(read_target(text))
     return [
-        Wish(target=target, label=text, revision=revision, headers=headers or {}, auth=chosen(auth, text))
+        Wish(
+            target=target,
+            label=text,
+            revision=revision,
+            headers=headers or {},
+            auth=chosen(auth, text),
+            env=env or None,
+        )
     ]
 
 

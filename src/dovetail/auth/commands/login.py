@@ -19,15 +19,19 @@ from ...client.fetch import Send
 from ...errors import DovetailError
 from ...settings import Reconnect
 from ...telemetry.terminal import log_to_stderr, printable
+from ...transports.http.client.guarded_fetch import AddressGuard
 from ...transports.http.client.pool import HttpFetch
 from ..client.authorizer import Authorizer
 from ..client.browser import open_browser
 from ..client.device import DeviceCode
+from ..client.driving import Driver
 from ..client.oauth import OAuth
+from ..client.storage import MemoryTokens
 from ..core import demand as demands
-from ..core.demand import Demand
+from ..core.demand import NOTHING, Demand
+from ..core.discovery import discover
 from ..core.flow import Held
-from .choosing import read_headers
+from .choosing import TOKEN, read_headers
 
 _HELP = {
     "login": "log in to a server and keep the tokens",
@@ -141,13 +145,31 @@ class _Asked:
 async def _log_in(options: argparse.Namespace) -> int:
     demand = await challenge_of(options.url, read_headers(options.header))
     if demand is None:
-        _print(options, {"needed": False}, f"{options.url} wants no login")
+        _print(options, {"needed": False}, f"{options.url} answers without authorization: no login is needed")
         return 0
+    if demand == NOTHING and not await _has_oauth(options, demand):
+        raise DovetailError(
+            f"{options.url} answers 401, but has no OAuth: its challenge and the well-known places name no "
+            f"authorization server. Ask for a token or key, and give --auth TOKEN or {TOKEN}"
+        )
     async with HttpFetch().session() as send:
         held = await authorizer(options).log_in(options.url, send, demand)
     said = f"logged in to {held.binding.resource} by {held.issuer}"
     _print(options, {"needed": True, **described(held)}, said)
     return 0
+
+
+async def _has_oauth(options: argparse.Namespace, demand: Demand) -> bool:
+    """Whether an authorization server can be found for a server whose challenge says nothing of it."""
+    guard = AddressGuard(options.url, allow_private=options.allow_private)
+    async with HttpFetch().session() as send:
+        place = await Driver(send, MemoryTokens(), guard).run(discover(options.url, demand))
+        if not place.assumed or place.server.authorization_endpoint is None:
+            return True
+        # Without metadata the endpoints of 2025-03-26 are a guess: most servers with plain tokens have none.
+        answer = await send("GET", place.server.authorization_endpoint, {})
+        answer.close()
+        return answer.status != 404
 
 
 def _print(options: argparse.Namespace, found: dict[str, Any], said: str) -> None:
@@ -171,15 +193,23 @@ async def _log_out(options: argparse.Namespace) -> int:
 
 
 async def _who_am_i(options: argparse.Namespace) -> int:
+    given = os.environ.get(TOKEN)
+    if given:
+        token = given.removeprefix("Bearer ")
+        found = {"subject": subject_of(token), "resource": options.url, "source": TOKEN}
+        _print(options, found, _lines(found))
+        return 0
     async with HttpFetch().session() as send:
         held = await current(options.url, send)
     if held is None:
         raise DovetailError(f"not logged in; run: dovetail login {options.url}")
     found = described(held)
-    _print(
-        options, found, "\n".join(f"{name:10} {value}" for name, value in found.items() if value is not None)
-    )
+    _print(options, found, _lines(found))
     return 0
+
+
+def _lines(found: dict[str, Any]) -> str:
+    return "\n".join(f"{name:10} {value}" for name, value in found.items() if value is not None)
 
 
 async def current(url: str, send: Send) -> Held | None:
