@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from dovetail import Context, ImageContent, Principal, Refusal, Server, TextContent, ToolError
 from dovetail.gateway import Proxy
@@ -627,3 +628,31 @@ async def test_what_is_declared_as_binary_is_left_alone() -> None:
     content = (await Peer(server).call("draw"))["content"]
     assert content[0]["data"] == image["data"]
     assert content[1]["text"] == "[masked]"
+
+
+class Shy(Middleware):
+    """Hides a tool from lists by a hook of its own."""
+
+    async def list_tools(self, request: Any, call_next: Any) -> Any:
+        page = json.loads(bytes(await call_next(request)))
+        page["tools"] = [tool for tool in page["tools"] if tool["name"] != "drop"]
+        return Raw(json.dumps(page).encode())
+
+
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("around", [lambda home: home, searching, mounting, proxying, gateway])
+@run
+async def test_what_a_hook_leaves_out_of_a_list_is_left_out_everywhere(around: Any, revision: str) -> None:
+    home = Home(Shy(), task="forbidden", versions=False)
+    server = around(home.server)
+    async with server.running():
+        peer = Peer(server, revision)
+        if around is searching:
+            found = await plainly(peer, "search_tools", {"query": "drop look"})
+            names = {tool["name"] for tool in json.loads(found.text)["tools"]}
+        else:
+            names = {tool["name"] for tool in (await peer.result("tools/list"))["tools"]}
+        bare = {name.removeprefix("far_") for name in names}
+        assert "look" in bare
+        assert "drop" not in bare
+    await home.server.stop()

@@ -22,7 +22,7 @@ from ..wire.methods import Method
 from ..wire.seal import Seal
 from .bounds import LISTINGS_KEPT
 from .naming import Naming
-from .selecting import Traits
+from .selecting import Traits, key_of_definition
 from .sight import sees
 
 if TYPE_CHECKING:
@@ -216,16 +216,21 @@ class ServerPart:
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
         if server.shape is not None and server.shape.lists(kind):
-            return await server.shape.shown(kind, call)
-        return (
-            own_entries(server, kind, call)
-            if server.elsewhere is None
-            else await server.elsewhere.shown(kind, call)
-        )
+            shown = await server.shape.shown(kind, call)
+        elif server.elsewhere is not None:
+            shown = await server.elsewhere.shown(kind, call)
+        else:
+            shown = own_entries(server, kind, call)
+        if not server.pipeline.filters(kind):
+            return shown
+        left, digest = await server.pipeline.filtered(kind, call, shown.entries)
+        names = {key_of_definition(kind, one) for one in left}
+        older = [one for one in shown.older if split(one.name)[0] in names]
+        return Shown((shown.version, digest), left, older, shown.origins)
 
     def known(self, kind: ListName, call: Call) -> Shown | None:
         server = self.server
-        if server.shape is not None and server.shape.lists(kind):
+        if (server.shape is not None and server.shape.lists(kind)) or server.pipeline.filters(kind):
             return None
         return (
             own_entries(server, kind, call)
@@ -235,7 +240,7 @@ class ServerPart:
 
     def steady(self, kind: ListName) -> bool:
         server = self.server
-        if server.shape is not None and server.shape.varies:
+        if (server.shape is not None and server.shape.varies) or server.pipeline.filters(kind):
             return False
         if server.elsewhere is not None:
             return server.elsewhere.steady(kind)

@@ -20,10 +20,10 @@ from ..core.channel import Call, Channel
 from ..core.principal import key_of
 from ..core.rights import visible
 from ..core.subscriptions import LIST_KINDS
-from ..drivers.middleware_chain import Middleware, Next, Request
+from ..drivers.middleware_chain import Next, Request
 from ..errors import ProtocolError
 from ..middleware.response_limit import ResponseLimit
-from ..model import CallToolResult, ListToolsResult, PaginatedRequestParams, ResourceTemplateReference, Tool
+from ..model import CallToolResult, ListToolsResult, ResourceTemplateReference, Tool
 from ..server.elsewhere import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
@@ -125,19 +125,8 @@ class Shape:
     async def _search(self, search: Search, request: Request) -> Struct | Raw:
         """``search_tools`` among what the caller may call, as far as middleware leaves it in lists."""
         found = (await self._listed(request.call)).everything
-
-        async def listed(request: Request) -> Struct | Raw:
-            return ListToolsResult(list(found))
-
-        chain: Next = listed
-        for each in reversed(self._server.middleware):
-            if isinstance(each, Middleware) and type(each).list_tools is not Middleware.list_tools:
-                chain = partial(each.list_tools, call_next=chain)
-        if chain is listed:
-            return await search.find(request.call, found)
-        asking = replace(request.call, method="tools/list", params=PaginatedRequestParams())
-        left: Any = await chain(Request(asking, request.channel))
-        return await search.find(request.call, left.tools)
+        left, _ = await self._server.pipeline.filtered("tools", request.call, found)
+        return await search.find(request.call, left)
 
     def watch_visibility(self) -> Visibility:
         """The rules by which callers see different things."""

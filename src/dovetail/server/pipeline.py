@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call, Channel, NoBackChannel, PlainChannel
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import (
@@ -36,7 +37,16 @@ from ..drivers.middleware_chain import (
     name_in,
 )
 from ..errors import DovetailError, ProtocolError
+from ..model import (
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+)
 from ..settings import NAME_ECHO
+from ..wire.methods import METHODS
 from .elsewhere import ListName
 from .registering.register import RegisteredTool
 from .registering.versions import joined, split, tags_of, version_of
@@ -58,8 +68,32 @@ _SINGULAR: Final[Mapping[ListName, Kind]] = {
     "resources": "resource",
     "templates": "template",
 }
+_LISTS: Final[Mapping[ListName, tuple[str, str, Callable[[list[Any]], PaginatedResult]]]] = {
+    "tools": ("tools/list", "tools", ListToolsResult),
+    "prompts": ("prompts/list", "prompts", ListPromptsResult),
+    "resources": ("resources/list", "resources", ListResourcesResult),
+    "templates": ("resources/templates/list", "resource_templates", ListResourceTemplatesResult),
+}
+"""By kind: the method that lists it, the member of its result, and the result."""
+_LIST_HOOKS: Final[Mapping[ListName, str]] = {
+    "tools": "list_tools",
+    "prompts": "list_prompts",
+    "resources": "list_resources",
+    "templates": "list_resources",
+}
 _NAMED: Final = frozenset({"tools/call", "prompts/get"})
 _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+
+
+class _Unheard(PlainChannel):
+    """The channel of a list that no client waits for."""
+
+    def notify(self, method: str, params: Struct | None) -> None: ...
+
+    async def request(self, method: str, params: Struct) -> Any:
+        raise NoBackChannel
+
+    async def drain(self) -> None: ...
 
 
 class Once(Protocol):
@@ -287,6 +321,39 @@ class Pipeline:
         return self._server.register.table(kind).shown(
             None if admits is None else lambda one: admits(of(one))
         )
+
+    def filters(self, kind: ListName) -> bool:
+        """Whether a middleware has a say in lists of ``kind``, beside `Middleware.admits`."""
+        return bool(self._list_hooks(kind))
+
+    async def filtered(
+        self, kind: ListName, call: Call, entries: Sequence[Any]
+    ) -> tuple[Sequence[Any], bytes]:
+        """What middleware leaves of a whole list that is shown elsewhere, and a digest of it."""
+        hooks = self._list_hooks(kind)
+        if not hooks:
+            return entries, b""
+        method, member, result = _LISTS[kind]
+        asking = replace(call, method=method, params=PaginatedRequestParams())
+
+        async def listed(request: Request) -> Struct | Raw:
+            return call.codec.prepare(result(list(entries)))
+
+        chain: Next = listed
+        for hook in reversed(hooks):
+            chain = partial(hook, call_next=chain)
+        page: Any = await chain(Request(asking, _Unheard()))
+        raw = page if isinstance(page, Raw) else call.codec.prepare(page)
+        left = call.codec.decode_result(METHODS[method], raw)
+        return getattr(left, member), sha256(raw).digest()
+
+    def _list_hooks(self, kind: ListName) -> list[Callable[..., Awaitable[Struct | Raw]]]:
+        name = _LIST_HOOKS[kind]
+        return [
+            getattr(each, name)
+            for each in self.middleware
+            if isinstance(each, Middleware) and getattr(type(each), name) is not getattr(Middleware, name)
+        ]
 
     def _shown(self, kind: ListName, name: str, component: Component) -> Component:
         """The component with the name that clients see, where views rename it."""
