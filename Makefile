@@ -51,6 +51,7 @@ coverage: setup  ## how much of each module `make test` reaches, also in the pro
 
 peers: setup     ## install the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
+	@scripts/compat_envs.sh
 
 programs:        ## install the programs the tests talk to, with apt-get
 	@scripts/packages.sh redis-server chromium prometheus

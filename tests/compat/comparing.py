@@ -31,7 +31,7 @@ async def recorded(
         ("resources", client.list_resource_templates),
         ("prompts", client.list_prompts),
     ):
-        found[method.__name__] = [_shown(item) for item in (await method() if told.has(kind) else [])]
+        found[method.__name__] = await _outcome(_listed(method)) if told.has(kind) else []
     for name, arguments in calls:
         found[f"call {name} {json.dumps(arguments)}"] = await _outcome(_call(client, name, arguments))
     for uri in reads:
@@ -41,6 +41,15 @@ async def recorded(
             _members(client.get_prompt, name, arguments)
         )
     return found
+
+
+async def _listed(method: Callable[[], Awaitable[Any]]) -> list[Any]:
+    try:
+        return [_shown(item) for item in await method()]
+    except ProtocolError as error:
+        if error.kind != "method_not_found":
+            raise
+        return []  # a server without this list; a proxy says so with an empty one
 
 
 def _shown(item: Any) -> dict[str, Any]:

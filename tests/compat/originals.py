@@ -75,7 +75,7 @@ class Child:
             text = (await log.readline()).decode()
             assert text, self.log
             self.log += text
-            if found := re.search(r"serving on (http://\S+)", text):
+            if found := re.search(r"serving on (\S+)", text):
                 self.url = found[1]
         self.reading = asyncio.create_task(self._collect(log))
 

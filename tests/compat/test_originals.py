@@ -11,6 +11,7 @@ import pytest
 
 from dovetail import Client, ProtocolError, ToolError
 from tests.support.aio import run
+from tests.support.waiting import HANG
 
 from .originals import ORIGINALS, PROGRAMS, REVISIONS, environment, on_dovetail, over_http, over_stdio, served
 
@@ -216,6 +217,59 @@ def test_a_low_level_server_runs_in_its_own_main_function(original: str, revisio
                 assert (await client.call_tool("double", {"x": 5})).text == "double 10"
             assert await child.stop() == 0
             assert "main ends" in child.log
+
+    scenario()
+
+
+def test_a_web_application_keeps_its_pages_and_paths(original: str) -> None:
+    @run
+    async def scenario() -> None:
+        program = str(PROGRAMS / "own_application.py")
+        async with served(on_dovetail(original, program, "--http", "--port", "0")) as child:
+            assert await asyncio.to_thread(fetched, f"{child.origin}/") == b"home state"
+            for revision in REVISIONS:
+                async with over_http(f"{child.origin}/things/mcp", revision) as client:
+                    assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
+            assert await child.stop() == 0
+            assert child.log.count("application begins") == child.log.count("application ends") == 1
+        errors: list[bytes] = []
+        async with over_stdio(
+            on_dovetail(original, program), "2026-07-28", on_stderr=errors.append
+        ) as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
+        assert b"application ends" in b"".join(errors)
+
+    scenario()
+
+
+def test_a_socket_carries_messages_too(original: str, tmp_path: Path) -> None:
+    @run
+    async def scenario() -> None:
+        for words in (["--tcp", "127.0.0.1:0"], ["--unix", str(tmp_path / "socket")]):
+            async with served(on_dovetail(original, EVERYTHING, *words)) as child:
+                async with over_http(
+                    child.url, "2026-07-28", on_elicit=lambda request: {"value": 3}
+                ) as client:
+                    assert (await client.call_tool("elicit", {"question": "one"})).text == "one accept 3 1"
+                assert await child.stop() == 0
+                assert "lifespan ends" in child.log
+
+    scenario()
+
+
+def test_changes_reach_those_who_listen(original: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with served(on_dovetail(original, EVERYTHING, "--http", "--port", "0")) as child:
+            for number, revision in enumerate(REVISIONS):
+                changed = asyncio.Event()
+                told = {"on_list_changed": lambda kind, changed=changed: changed.set()}
+                async with over_http(child.url, revision, **told) as client:
+                    before = len(await client.list_tools())
+                    await client.call_tool("grow", {"name": f"grown{number}"})
+                    async with asyncio.timeout(HANG):
+                        await changed.wait()
+                    assert len(await client.list_tools()) == before + 1
 
     scenario()
 

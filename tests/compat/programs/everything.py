@@ -124,6 +124,21 @@ async def client(ctx: Context) -> str:
     return info.name
 
 
+@mcp.tool()
+async def grow(ctx: Context, name: str) -> str:
+    """Add a tool, and tell clients."""
+
+    async def grown() -> str:
+        return name
+
+    if hasattr(mcp, "add_tool") and mcp.__class__.__module__.startswith("mcp."):
+        mcp.add_tool(grown, name=name)
+    else:
+        mcp.tool(grown, name=name)
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+
 @mcp.resource("note://first")
 def first() -> str:
     return "a note"
