@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
@@ -30,6 +30,9 @@ class OriginalProxy(Proxy):
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
         token = incoming.set(call)
+        if call.method.endswith("/list") and getattr(call.params, "cursor", UNSET) is UNSET:
+            # The originals tell at most the session that caused a change of it, and there may be no notification.
+            self.remote.forget_lists()
         try:
             return await super().respond(call, channel)
         finally:

@@ -294,6 +294,11 @@ class RemotePart:
     def steady(self, kind: ListName) -> bool:
         return self._connections.way.shared
 
+    def forget_lists(self) -> None:
+        """Request every list anew when it is wanted next: for servers that change lists without a notification."""
+        for upstream in self._connections:
+            upstream.forget_lists()
+
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         kinds: tuple[ListName, ...] = ("resources", "templates") if kind == "resources" else (kind,)
         try:

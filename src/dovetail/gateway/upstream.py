@@ -157,6 +157,11 @@ class Upstream:
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
+    def forget_lists(self) -> None:
+        """Request every list anew when it is wanted next."""
+        self._shown.clear()
+        self._fresh.clear()
+
     def known(self, kind: ListName) -> Shown | None:
         """The list, if it was asked for since it changed."""
         return self._shown.get(kind)
