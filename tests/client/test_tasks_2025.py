@@ -372,3 +372,18 @@ async def test_a_paused_client_refuses_new_calls_and_finishes_old_ones() -> None
         assert (await client.call_tool("work")).text == "done"
         with pytest.raises(StateError):
             client.resume()
+
+
+@run
+async def test_the_handle_of_a_task_shows_what_it_is() -> None:
+    served = Server("s")
+
+    @served.tool(task="required")
+    async def work() -> str:
+        return "done"
+
+    async with connect(served, revision="2025-11-25") as client:
+        handle = await client.create_task("work", {})
+        assert repr(handle) == f"TaskHandle(id={handle.id!r}, status='working')"
+        await handle.result()
+        assert repr(handle) == f"TaskHandle(id={handle.id!r}, status='completed')"

@@ -464,3 +464,55 @@ def test_annotations_that_the_specification_forbids_are_refused(
 
 def test_annotations_of_an_authors_own_are_his() -> None:
     Server("x").add_tool(lambda: "", name="mine", annotations={"example.com/priority": 2, "priority": 1})
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"timeout": "3"}, "the timeout of a tool must be a number, not '3'"),
+    ({"timeout": True}, "the timeout of a tool must be a number, not True"),
+    ({"tags": "x"}, "the tags of a tool must be a list of strings, not 'x'"),
+    ({"tags": [1]}, "the tags of a tool must be a list of strings"),
+    ({"limit": "2"}, "the limit of a tool must be a whole number, not '2'"),
+    ({"queue": 1.5}, "the queue of a tool must be a whole number, not 1.5"),
+    ({"title": 5}, "the title of a tool must be a string, not 5"),
+    ({"meta": []}, "the meta of a tool must be a mapping"),
+    ({"annotations": "readOnly"}, "the annotations of a tool must be a mapping"),
+    ({"annotations": {"readonly": True}}, "there is no 'readonly'; did you mean 'readOnlyHint'?"),
+    ({"annotations": {"read_only_hint": True}}, "did you mean 'readOnlyHint'?"),
+    ({"annotations": {"readOnlyHint": "yes"}}, "annotations"),
+    ({"structured": "no"}, "the structured of a tool must be True or False, not 'no'"),
+    ({"resume": 1}, "the resume of a tool must be True or False, not 1"),
+    ({"version": 2}, "the version of a tool must be a string, not 2"),
+    ({"deprecated": 1}, "the deprecated of a tool must be True or a sentence, not 1"),
+    ({"icons": "https://x.example/a.png"}, "the icons of a tool must be a list of icons"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG)
+def test_an_option_of_the_wrong_type_is_refused_at_registration_by_its_name(
+    options: dict[str, Any], words: str
+) -> None:
+    server = Server("x", "1")
+
+    def work() -> str:
+        """Work."""
+        return ""
+
+    with pytest.raises(RegistrationError) as caught:
+        server.tool(**options)(work)
+    assert words in str(caught.value)
+    with pytest.raises(RegistrationError):
+        server.add_tool(work, **options)
+
+
+def test_options_of_resources_and_prompts_have_types_too() -> None:
+    server = Server("x", "1")
+
+    def work() -> str:
+        return ""
+
+    wrong: dict[str, Any]
+    for wrong in ({"timeout": "3"}, {"tags": "x"}, {"mime_type": 3}, {"size": "big"}):
+        with pytest.raises(RegistrationError, match=f"the {next(iter(wrong))} of"):
+            server.resource("x://y", **wrong)(work)
+    with pytest.raises(RegistrationError, match="the tags of"):
+        server.prompt(tags="x")(work)

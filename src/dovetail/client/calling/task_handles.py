@@ -62,6 +62,10 @@ class TaskHandle:
         else:
             self.task = created.task if isinstance(created, m.CreateTaskResult) else created
 
+    def __repr__(self) -> str:
+        status = "completed" if self.task is None else self.task.status
+        return f"TaskHandle(id={self.id!r}, status={status!r})"
+
     @property
     def id(self) -> str | None:
         """The server's name for the task; None when the call was answered at once."""

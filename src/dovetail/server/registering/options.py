@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 import msgspec
 from msgspec import UNSET, Meta, ValidationError
@@ -118,6 +118,7 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
             near = difflib.get_close_matches(option, names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise RegistrationError(f"{what} takes no option {option!r}{hint}")
+    _check_kinds(options, what)
     timeout = options.get("timeout")
     if timeout is not None and not timeout > 0:
         raise RegistrationError(f"the timeout of {what} must be more than 0 seconds, not {timeout}")
@@ -129,6 +130,58 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
         raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
     if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):
         raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")
+
+
+_TEXT: Final = (str, "a string")
+_NUMBER: Final = (int | float, "a number")
+_WHOLE: Final = (int, "a whole number")
+_SWITCH: Final = (bool, "True or False")
+_MAPPING: Final = (Mapping, "a mapping")
+_WORDS: Final = (Collection, "a list of strings")
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(("name", "title", "description", "mime_type", "version"), _TEXT),
+    **dict.fromkeys(("annotations", "meta", "output_schema"), _MAPPING),
+    **dict.fromkeys(("limit", "queue", "size", "ttl_ms"), _WHOLE),
+    **dict.fromkeys(("structured", "asks_first", "resume"), _SWITCH),
+    "timeout": _NUMBER,
+    "tags": _WORDS,
+    "icons": (Collection, "a list of icons"),
+    "deprecated": (bool | str, "True or a sentence"),
+}
+
+
+def _check_kinds(options: Mapping[str, Any], what: str) -> None:
+    """Refuse an option of the wrong type by its name, in place of a failure in the middle of a call."""
+    for option, value in options.items():
+        kind, wanted = _KINDS.get(option, (object, ""))
+        if value is None:
+            continue
+        wrong = not isinstance(value, kind)
+        if kind is Collection:
+            wrong = wrong or isinstance(value, str | bytes)
+        elif isinstance(value, bool) and option != "deprecated":
+            wrong = kind is not bool and kind is not object
+        if option == "tags" and not wrong:
+            wrong = not all(isinstance(each, str) for each in cast("Collection[Any]", value))
+        if wrong:
+            raise RegistrationError(f"the {option} of {what} must be {wanted}, not {_shown(value)}")
+    for name in options.get("annotations") or ():
+        meant = _HINTS.get(_plain(name))
+        if meant is not None and meant != name:
+            raise RegistrationError(f"annotations of {what}: there is no {name!r}; did you mean {meant!r}?")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= NAME_SHOWN else f"{text[:NAME_SHOWN]}…"
+
+
+def _plain(name: Any) -> str:
+    return str(name).lower().replace("_", "").removesuffix("hint")
+
+
+_HINTS: Final = {_plain(name): name for name in Hints.__annotations__}
+"""The annotations of the specification, by how they are misspelt."""
 
 
 def read_rights(options: Mapping[str, Any], what: str) -> Rights:
