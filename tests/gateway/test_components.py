@@ -98,7 +98,7 @@ async def no_prompt(client: Client, name: str) -> None:
 @BOTH
 async def test_what_is_left_out_by_tag_is_neither_listed_nor_usable(way: str, revision: str) -> None:
     server = atlas()
-    server.transform(without=["tag:inner"])
+    server.transform(exclude=["tag:inner"])
     async with Client(put(server, way), revision=revision) as client:
         assert await seen(client) == ({"review"}, {"city://oslo"}, {"land://{name}/{part}"})
         await unreadable(client, "city://hidden")
@@ -149,7 +149,7 @@ async def test_a_renamed_component_has_its_new_name_alone(way: str, revision: st
 @BOTH
 async def test_updates_of_a_renamed_resource_are_told_under_its_new_name(revision: str) -> None:
     server = atlas()
-    server.transform(rename={"city://oslo": "city://capital"}, without=["city://hidden"])
+    server.transform(rename={"city://oslo": "city://capital"}, exclude=["city://hidden"])
     parent = Server("parent", "1")
     parent.mount(server, prefix="p")
     for front, uri in ((server, "city://capital"), (parent, "city://p/capital")):
@@ -163,7 +163,7 @@ async def test_updates_of_a_renamed_resource_are_told_under_its_new_name(revisio
 @run
 async def test_nobody_subscribes_to_what_is_left_out() -> None:
     server = atlas()
-    server.transform(without=["city://hidden"])
+    server.transform(exclude=["city://hidden"])
     async with Client(server, revision=LEGACY) as client:
         with pytest.raises(ProtocolError):
             await client.subscribe_resource("city://hidden")
@@ -174,7 +174,7 @@ async def test_nobody_subscribes_to_what_is_left_out() -> None:
 @WAYS
 async def test_only_speaks_of_the_kinds_it_names(way: str) -> None:
     server = atlas()
-    server.transform(only=["review", "city://oslo"])
+    server.transform(include=["review", "city://oslo"])
     async with Client(put(server, way)) as client:
         assert await seen(client) == ({"review", "secret"}, {"city://oslo"}, set())
         for gone in ("city://hidden", "land://norway/north", "vault://gold", "city://unlisted"):
@@ -185,7 +185,7 @@ async def test_only_speaks_of_the_kinds_it_names(way: str) -> None:
 @run
 async def test_only_a_prompt_leaves_the_other_prompts_out_and_the_tools_in() -> None:
     server = atlas()
-    server.transform(only=["prompt:review"])
+    server.transform(include=["prompt:review"])
     async with Client(server) as client:
         prompts, resources, _ = await seen(client)
         assert (prompts, len(resources)) == ({"review"}, 2)
@@ -197,7 +197,7 @@ async def test_only_a_prompt_leaves_the_other_prompts_out_and_the_tools_in() -> 
 async def test_a_hidden_resource_is_not_read_through_a_template_that_matches_it() -> None:
     server = Server("s", "1")
     server.resource("city://{name}", name="city")(lambda name: name)
-    server.transform(without=["city://oslo"])
+    server.transform(exclude=["city://oslo"])
     async with Client(server) as client:
         assert (await client.read_resource("city://bergen")).contents[0].text == "bergen"
         await unreadable(client, "city://oslo")
@@ -307,7 +307,7 @@ async def test_what_is_left_out_is_not_read_under_another_spelling(way: str, hid
         server.hide("city://oslo", "find://all?q=a", tags=["inner"])
     else:
         server.transform(rename={"city://{name}": "town://{name}"})
-        server.transform(without=["town://oslo", "find://all?q=a", "tag:inner"])
+        server.transform(exclude=["town://oslo", "find://all?q=a", "tag:inner"])
     async with Client(put(server, way)) as client:
         for uri in SPELLINGS:
             await unreadable(client, uri if hidden else uri.replace("city:", "town:"))
@@ -320,7 +320,7 @@ async def test_what_is_left_out_is_not_read_under_another_spelling(way: str, hid
 @WAYS
 async def test_a_template_that_takes_over_from_another_is_hidden_all_the_same(way: str) -> None:
     server = archive()
-    server.transform(without=["tag:inner"])
+    server.transform(exclude=["tag:inner"])
     async with Client(put(server, way)) as client:
         assert (await client.read_resource("page://7")).contents[0].text == "page 7"
         await unreadable(client, "page://plans")  # no number: the other template would read it
@@ -330,7 +330,7 @@ async def test_a_template_that_takes_over_from_another_is_hidden_all_the_same(wa
 @pytest.mark.parametrize("way", ["mounted", "behind"])
 async def test_a_template_elsewhere_that_is_hidden_reads_nothing_for_others(way: str) -> None:
     front = put(archive(), way)
-    front.transform(without=["page://{title}"])
+    front.transform(exclude=["page://{title}"])
     async with Client(front) as client:
         await unreadable(client, "page://plans")
         assert (await client.read_resource("city://oslo")).contents[0].text == "oslo"
@@ -339,7 +339,7 @@ async def test_a_template_elsewhere_that_is_hidden_reads_nothing_for_others(way:
 @run
 async def test_a_hidden_template_of_a_kind_we_do_not_read_reads_nothing() -> None:
     front = Proxy([sys.executable, STUB, "templates"])
-    front.transform(without=["file://host{/path*}"])
+    front.transform(exclude=["file://host{/path*}"])
     async with Client(front) as client:
         await unreadable(client, "file://host/etc/passwd")
         assert (await client.read_resource("open://door")).contents[0].text == "read"

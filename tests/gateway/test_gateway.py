@@ -84,7 +84,7 @@ async def test_a_file_shapes_arguments(tmp_path: Path) -> None:
     shaped = {
         "rename_arguments": {"add": {"a": "first"}},
         "default": {"add": {"b": 2}},
-        "fix": {"add": {"c": 3}},
+        "preset_arguments": {"add": {"c": 3}},
     }
     entry = {**files(tmp_path, "a")["mcpServers"]["a"], **shaped, "hide": {"add": ["d"]}}
     (tmp_path / "a.py").write_text(

@@ -37,8 +37,10 @@ def shop() -> Server:
 @run
 async def test_what_is_shown_is_what_can_be_called(revision: str, mounted: bool) -> None:
     server = shop()
-    server.transform(only=["add", "look"], rename={"add": "cart_add"}, describe={"add": "new words"})
-    server.transform(without=["look"], fix={"cart_add": {"key": "secret"}}, hide={"cart_add": ["count"]})
+    server.transform(include=["add", "look"], rename={"add": "cart_add"}, describe={"add": "new words"})
+    server.transform(
+        exclude=["look"], preset_arguments={"cart_add": {"key": "secret"}}, hide={"cart_add": ["count"]}
+    )
     prefix = ""
     if mounted:
         child, server, prefix = server, Server("parent", "1"), "s_"
@@ -60,7 +62,7 @@ async def test_a_view_tells_that_the_list_changed() -> None:
     server = shop()
     async with Client(server, revision="2025-06-18") as client:
         assert len(await client.list_tools()) == 3
-        server.transform(without=["buy"])
+        server.transform(exclude=["buy"])
         assert len(await client.list_tools()) == 2
 
 
@@ -94,10 +96,10 @@ def test_a_name_that_is_taken_cannot_be_given() -> None:
 async def test_a_name_may_be_given_when_the_one_that_has_it_goes_or_is_of_another_kind() -> None:
     exchanged, replaced, apart = shop(), shop(), shop()
     exchanged.transform(rename={"look": "buy", "buy": "look"})
-    replaced.transform(rename={"look": "buy"}, without=["buy"])
+    replaced.transform(rename={"look": "buy"}, exclude=["buy"])
     apart.add_prompt(lambda: "as it was", name="sell")
     apart.transform(rename={"buy": "sell"})
-    apart.transform(without=["look"])
+    apart.transform(exclude=["look"])
     apart.transform(rename={"sell": "look"})
     for server, name in ((exchanged, "buy"), (replaced, "buy"), (apart, "look")):
         async with Client(server) as client:
@@ -219,14 +221,14 @@ async def both(client: Client) -> tuple[dict[str, str], dict[str, str]]:
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({"only": ["tag:read"]}, {"look": "look", "price": "price 2.0"}),
-        ({"without": ["tag:write"]}, {"look": "look", "price": "price 2.0"}),
-        ({"without": ["tag:new"]}, {"look": "look", "buy": "buy", "price": "price 1.0"}),
-        ({"only": ["version:<2"]}, {"price": "price 1.0"}),
-        ({"only": ["version:>=2", "buy"]}, {"buy": "buy", "price": "price 2.0"}),
-        ({"only": ["price@1"]}, {"price": "price 1.0"}),
+        ({"include": ["tag:read"]}, {"look": "look", "price": "price 2.0"}),
+        ({"exclude": ["tag:write"]}, {"look": "look", "price": "price 2.0"}),
+        ({"exclude": ["tag:new"]}, {"look": "look", "buy": "buy", "price": "price 1.0"}),
+        ({"include": ["version:<2"]}, {"price": "price 1.0"}),
+        ({"include": ["version:>=2", "buy"]}, {"buy": "buy", "price": "price 2.0"}),
+        ({"include": ["price@1"]}, {"price": "price 1.0"}),
         (
-            {"without": ["price@2.0"], "rename": {"price": "cost"}},
+            {"exclude": ["price@2.0"], "rename": {"price": "cost"}},
             {"look": "look", "buy": "buy", "cost": "price 1.0"},
         ),
     ],
@@ -260,7 +262,7 @@ async def test_tools_are_chosen_by_tag_and_version(options: Any, shown: dict[str
 @run
 async def test_what_a_server_behind_says_of_tags_and_versions_counts(back: str) -> None:
     proxy = Proxy(tagged(), revision=back)
-    proxy.transform(only=["tag:read", "version:<2"])
+    proxy.transform(include=["tag:read", "version:<2"])
     async with Client(proxy) as client:
         listed, called = await both(client)
         assert listed == called == {"look": "look", "price": "price 2.0"}
@@ -272,15 +274,15 @@ async def test_what_a_server_behind_says_of_tags_and_versions_counts(back: str) 
 @pytest.mark.parametrize("wrong", ["version:", "version:>> 2", "version:> "])
 def test_a_choice_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(RegistrationError, match="no choice of versions"):
-        shop().transform(only=[wrong])
+        shop().transform(include=[wrong])
     with pytest.raises(RegistrationError, match="a list of names"):
-        shop().transform(only="add")
+        shop().transform(include="add")
 
 
 @run
 async def test_a_store_that_comes_later_changes_nothing_of_what_is_shown() -> None:
     server = shop()
-    server.transform(only=["buy"])
+    server.transform(include=["buy"])
     server.use_store(MemoryStore())
     async with Client(server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["buy"]
@@ -319,7 +321,7 @@ async def test_what_is_hidden_is_no_task_and_completes_nothing() -> None:
     async with Client(server, revision="2025-11-25", dialect="erlmcp") as client:
         assert await client.create_task("secret", {"key": "x"})
         assert (await client.request("completion/complete", ask)).completion.values == ["one"]
-        server.transform(without=["secret"])
+        server.transform(exclude=["secret"])
         with pytest.raises(ProtocolError, match="Tool not found"):
             await client.create_task("secret", {"key": "x"})
         with pytest.raises(ProtocolError, match="Completion not found"):
@@ -338,7 +340,7 @@ async def test_a_result_beyond_the_budget_is_given_in_pages(where: str) -> None:
     if where != "own":
         child, server = server, Server("around", "1")
         server.mount(Proxy(child) if where == "behind" else child)
-    server.transform(budget=2_000)
+    server.transform(max_bytes=2_000)
     async with Client(server) as client:
         result = await client.call_tool("much")
         assert len(msgspec.json.encode(result.raw)) < 2_100  # with the metadata of the envelope

@@ -166,7 +166,7 @@ async def test_the_newest_version_is_the_newest_that_the_caller_may_use(way: str
             lambda version=version: version, name="price", description=version, version=version, scopes=scopes
         )
     if way == "viewed":
-        server.transform(without=["tag:nothing"])
+        server.transform(exclude=["tag:nothing"])
     if way == "mounted":
         child, server = server, Server("around", "1", auth=auth)
         server.mount(child)

@@ -44,7 +44,7 @@ async def test_versions_and_tags_of_fastmcp_are_understood(tmp_path: Path) -> No
     path = tmp_path / "server.py"
     path.write_text(SERVER)
     proxy = Proxy([peers.interpreter("fastmcp"), str(path)], probe_timeout=30)
-    proxy.transform(only=["tag:read"])
+    proxy.transform(include=["tag:read"])
     async with Client(proxy) as client:
         assert [tool.name for tool in await client.list_tools()] == ["price"]
         assert (await client.call_tool("price")).text == "two"

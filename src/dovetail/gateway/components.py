@@ -224,7 +224,7 @@ class Components:
             ProtocolError: it is not shown to the caller.
         """
         uri = call.params.uri
-        if (self._shape.budget is not None and uri.startswith(REST)) or not (
+        if (self._shape.response_limit is not None and uri.startswith(REST)) or not (
             self.concerns("resources") or self.concerns("templates")
         ):
             return call

@@ -2,10 +2,10 @@
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
-``describe``, ``hide``, ``fix``, ``default``, ``rename_arguments`` (as `Server.transform` takes them), ``schemas``,
-``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``), ``pass_headers``,
-``pass_methods``, ``middleware`` (names of `middleware`, each alone or with its options), ``start_timeout`` (seconds
-until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
+``describe``, ``hide``, ``preset_arguments``, ``default``, ``rename_arguments``, ``schemas``, ``max_bytes`` (as
+`Server.transform` takes them), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
+``pass_headers``, ``pass_methods``, ``middleware`` (names of `middleware`, each alone or with its options),
+``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
 ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
@@ -43,8 +43,8 @@ _TRANSPORTS: Final = {
 """What files call a transport, and what it is."""
 _ERAS: Final = ("auto", "modern", "legacy")
 _AS_WRITTEN: Final = (
-    "cwd", "headers", "prefix", "rename", "describe", "hide", "fix", "default", "rename_arguments", "timeout",
-    "revision", "auth", "pass_methods", "schemas", "budget", "start_timeout",
+    "cwd", "headers", "prefix", "rename", "describe", "hide", "preset_arguments", "default", "rename_arguments",
+    "timeout", "revision", "auth", "pass_methods", "schemas", "max_bytes", "start_timeout",
 )  # fmt: skip
 """Members that mean what stands in the file."""
 
@@ -92,7 +92,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     rename: dict[str, str] = field(default_factory=dict[str, str])
     describe: dict[str, str] = field(default_factory=dict[str, str])
     hide: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    fix: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    preset_arguments: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     default: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     rename_arguments: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     timeout: float | None = None
@@ -101,7 +101,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     pass_headers: tuple[str, ...] = ()
     pass_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
     schemas: str | None = None
-    budget: int | None = None
+    max_bytes: int | None = None
     middleware: tuple[str | dict[str, dict[str, Any]], ...] = ()
     start_timeout: float | None = None
     memory: int | None = None
@@ -128,7 +128,7 @@ class _Members(Struct, kw_only=True):
     rename: dict[str, str] = {}
     describe: dict[str, str] = {}
     hide: dict[str, list[str]] = {}
-    fix: dict[str, dict[str, Any]] = {}
+    preset_arguments: dict[str, dict[str, Any]] = {}
     default: dict[str, dict[str, Any]] = {}
     rename_arguments: dict[str, dict[str, str]] = {}
     timeout: float | None = None
@@ -137,7 +137,7 @@ class _Members(Struct, kw_only=True):
     pass_headers: list[str] = []
     pass_methods: dict[str, str | None] | list[str] = []
     schemas: str | None = None
-    budget: int | None = None
+    max_bytes: int | None = None
     middleware: list[str | dict[str, dict[str, Any]]] = []
     start_timeout: Annotated[float, Meta(gt=0)] | None = None
     memory: Annotated[int, Meta(gt=0)] | str | None = None

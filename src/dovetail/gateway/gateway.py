@@ -27,7 +27,7 @@ log = logging.getLogger("dovetail.gateway")
 
 _CHAIN: Final = "DOVETAIL_GATEWAYS"
 """The environment's member that tells a child which gateways have started it."""
-_SHAPED: Final = ("rename", "describe", "hide", "fix", "default", "rename_arguments")
+_SHAPED: Final = ("rename", "describe", "hide", "preset_arguments", "default", "rename_arguments")
 """Members of an entry that `Server.transform` takes as they are."""
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -227,11 +227,11 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
     )
     view: dict[str, Any] = {name: given for name in _SHAPED if (given := getattr(entry, name))}
     if entry.tools is not None or entry.exclude or view:
-        proxy.transform(only=entry.tools, without=entry.exclude, **view)
+        proxy.transform(include=entry.tools, exclude=entry.exclude, **view)
     if entry.schemas is not None:
         proxy.transform(schemas=entry.schemas)
-    if entry.budget is not None:
-        proxy.transform(budget=entry.budget)
+    if entry.max_bytes is not None:
+        proxy.transform(max_bytes=entry.max_bytes)
     return proxy
 
 

@@ -70,7 +70,7 @@ def named(word: str, kind: ListName) -> str | None:
 
 
 def speaks_of(words: Iterable[str], kind: ListName) -> bool:
-    """Whether ``only`` these words leaves out what is not among them: names are those of tools, addresses of the rest.
+    """Whether ``include`` leaves out what is not among these words: names are those of tools, addresses of the rest.
 
     Resources and templates go together: through a template that is left, everything could be read.
     """

@@ -71,7 +71,7 @@ class Shape:
         self.views: list[View] = []
         self.visibility: Visibility | None = None
         self.profiles: Profiles | None = None
-        self.budget: ResponseLimit | None = None
+        self.response_limit: ResponseLimit | None = None
         self.search: Search | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
         """By caller: the true schemas of arguments, as long as nothing changes."""
@@ -111,10 +111,10 @@ class Shape:
         self.profiles = Profiles(schemas)
         self.change()
 
-    def limit_results(self, bytes: int) -> None:
+    def limit_results(self, max_bytes: int) -> None:
         """Give results in pages that are larger than this."""
-        self.budget = ResponseLimit(bytes)
-        self.budget.attach(self._server)
+        self.response_limit = ResponseLimit(max_bytes)
+        self.response_limit.attach(self._server)
         self._server.pipeline.compose()
 
     def find_tools(self, search: Search | None) -> None:

@@ -27,22 +27,22 @@ class View:
     def __init__(
         self,
         *,
-        only: Iterable[str] | None = None,
-        without: Iterable[str] = (),
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] = (),
         rename: Mapping[str, str] | None = None,
         describe: Mapping[str, str] | None = None,
         hide: Mapping[str, Collection[str]] | None = None,
-        fix: Mapping[str, Mapping[str, Any]] | None = None,
+        preset_arguments: Mapping[str, Mapping[str, Any]] | None = None,
         default: Mapping[str, Mapping[str, Any]] | None = None,
         rename_arguments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        self._only = None if only is None else Selection(only)
-        self._without = Selection(without)
+        self._include = None if include is None else Selection(include)
+        self._exclude = Selection(exclude)
         self._limited = {
             kind
             for kind in KINDS
-            if self._only is not None
-            and (speaks_of(self._only.words, kind) or (kind == "tools" and not self._only.words))
+            if self._include is not None
+            and (speaks_of(self._include.words, kind) or (kind == "tools" and not self._include.words))
         }
         """The kinds of which only some are shown."""
         self._renamed = {kind: _of_kind(rename or {}, kind) for kind in KINDS}
@@ -55,11 +55,13 @@ class View:
         self.families = [Family(old, new) for old, new in self._renamed["templates"].items() if "{" in old]
         """The templates whose addresses are others now."""
         self._described = {kind: _of_kind(describe or {}, kind) for kind in KINDS}
-        self._fixed: dict[str, dict[str, Any]] = {name: dict(given) for name, given in (fix or {}).items()}
+        self._preset: dict[str, dict[str, Any]] = {
+            name: dict(given) for name, given in (preset_arguments or {}).items()
+        }
         hidden = {name: frozenset(given) for name, given in (hide or {}).items()}
         self._hidden = {
-            name: hidden.get(name, frozenset()) | self._fixed.get(name, {}).keys()
-            for name in {*hidden, *self._fixed}
+            name: hidden.get(name, frozenset()) | self._preset.get(name, {}).keys()
+            for name in {*hidden, *self._preset}
         }
         self._defaults = {name: dict(given) for name, given in (default or {}).items()}
         self._moved = {name: _moved(name, given) for name, given in (rename_arguments or {}).items()}
@@ -67,14 +69,14 @@ class View:
     @property
     def by_traits(self) -> bool:
         """Whether more than its name decides if something is shown."""
-        return self._without.by_traits or (self._only is not None and self._only.by_traits)
+        return self._exclude.by_traits or (self._include is not None and self._include.by_traits)
 
     def concerns(self, kind: ListName) -> bool:
         """Whether it changes anything of this kind."""
-        names = [*self._described[kind], *self._renamed[kind], *self._without.names(kind)]
+        names = [*self._described[kind], *self._renamed[kind], *self._exclude.names(kind)]
         address = kind in ("resources", "templates")
         may = any(not address or ":" in name for name in names)
-        return may or kind in self._limited or self._without.by_traits
+        return may or kind in self._limited or self._exclude.by_traits
 
     @property
     def moves(self) -> bool:
@@ -108,8 +110,8 @@ class View:
         return self.chooses(name, traits) and self.taker(name, traits.kind) is None
 
     def chooses(self, name: str, traits: Traits) -> bool:
-        """Whether ``only`` and ``without`` leave it in."""
-        if traits.kind in self._limited and self._only is not None and not self._only.has(name, traits):
+        """Whether ``include`` and ``exclude`` leave it in."""
+        if traits.kind in self._limited and self._include is not None and not self._include.has(name, traits):
             return False
         return not self.leaves_out(name, traits)
 
@@ -124,12 +126,12 @@ class View:
 
     def leaves_out(self, name: str, traits: Traits) -> bool:
         """Whether it is named among those that are not shown."""
-        return self._without.has(name, traits)
+        return self._exclude.has(name, traits)
 
     @property
     def left_out(self) -> frozenset[str]:
         """The addresses that are named among those that are not shown."""
-        return self._without.names("resources")
+        return self._exclude.names("resources")
 
     def shown(self, definition: Any, name: str, kind: ListName = "tools") -> Any:
         """A definition that is called ``name`` before this view, as it is after it; its own name is left as it is."""
@@ -184,7 +186,7 @@ class View:
                 )
         taken = {inner.get(key, key): value for key, value in cast("dict[str, Any]", given).items()}
         return Raw(
-            msgspec.json.encode({**self._defaults.get(name, {}), **taken, **self._fixed.get(name, {})})
+            msgspec.json.encode({**self._defaults.get(name, {}), **taken, **self._preset.get(name, {})})
         )
 
 

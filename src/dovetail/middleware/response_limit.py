@@ -45,7 +45,7 @@ class ResponseLimit(Middleware):
 
     def __init__(self, max_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         if max_bytes < 2 * BUDGET_LINK:
-            raise ValueError(f"a budget is {2 * BUDGET_LINK} bytes or more, not {max_bytes}")
+            raise ValueError(f"max_bytes is {2 * BUDGET_LINK} bytes or more, not {max_bytes}")
         self._bytes, self._clock = max_bytes, clock
         self._rest: OrderedDict[str, Rest] = OrderedDict()
         self._size = 0

@@ -27,13 +27,13 @@ ListName = Literal["tools", "resources", "templates", "prompts"]
 class ViewOptions(TypedDict, total=False):
     """What of `Server.transform` makes a view; all names are those of before."""
 
-    only: Collection[str] | None
-    without: Collection[str]
+    include: Collection[str] | None
+    exclude: Collection[str]
     rename: Mapping[str, str]
     describe: Mapping[str, str]
     hide: Mapping[str, Collection[str]]
     """Arguments that are not shown, by tool."""
-    fix: Mapping[str, Mapping[str, Any]]
+    preset_arguments: Mapping[str, Mapping[str, Any]]
     """Values of arguments that are not shown, by tool."""
     default: Mapping[str, Mapping[str, Any]]
     """Values of arguments that callers may leave out, by tool."""
@@ -47,7 +47,7 @@ class TransformOptions(ViewOptions, total=False):
     schemas: str | Mapping[str, str]
     """How schemas are written: "spec", "inline", "openai-strict", "gemini"; "auto", or one for each client by the
     beginning of its name."""
-    budget: int
+    max_bytes: int
     """Bytes a result may have; more is given in pages."""
 
 
@@ -182,27 +182,31 @@ class Composing:
         mount(cast("Server", self), child, prefix)
 
     def transform(self, **options: Unpack[TransformOptions]) -> None:
-        """Change what is shown, for lists and use alike: ``only`` these, all ``without`` those, ``rename`` and
-        ``describe`` them, ``rename_arguments``, ``hide`` them, ``fix`` their values or give them a ``default``:
-        ``transform(rename={"add": "cart_add"}, fix={"add": {"currency": "EUR"}})``.
+        """Change what is shown, for lists and use alike: ``include`` only these, ``exclude`` those, ``rename`` and
+        ``describe`` them, ``rename_arguments``, ``hide`` arguments, set ``preset_arguments`` or give a ``default``:
+        ``transform(rename={"add": "cart_add"}, preset_arguments={"add": {"currency": "EUR"}})``.
 
-        ``schemas`` writes them as some clients need them, ``budget`` gives large results in pages.
+        ``schemas`` writes them as some clients need them, ``max_bytes`` gives large results in pages.
 
         Tools and prompts are chosen by name, resources and templates by address, tools also as ``version:>=2`` or
-        ``add@1.0``, all of them as ``tag:admin``; ``prompt:add`` is no tool. ``only`` leaves out nothing of a kind that
-        it does not speak of: names are those of tools, ``prompt:…`` those of prompts. Several transforms are applied
-        one after the other, each to what the one before it shows; middleware sees the names of before.
+        ``add@1.0``, all of them as ``tag:admin``; ``prompt:add`` is no tool. ``include`` leaves out nothing of a kind
+        that it does not speak of: names are those of tools, ``prompt:…`` those of prompts. Several transforms are
+        applied one after the other, each to what the one before it shows; middleware sees the names of before.
 
         Raises:
             RegistrationError: two of a kind would have one name; the message says whose they are.
         """
         from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
 
-        shape, schemas, budget = self._shaped(), options.pop("schemas", None), options.pop("budget", None)
+        shape, schemas, max_bytes = (
+            self._shaped(),
+            options.pop("schemas", None),
+            options.pop("max_bytes", None),
+        )
         if schemas is not None:
             shape.write_schemas(schemas)
-        if budget is not None:
-            shape.limit_results(budget)
+        if max_bytes is not None:
+            shape.limit_results(max_bytes)
         if options:
             shape.add_view(View(**cast("ViewOptions", options)))
 

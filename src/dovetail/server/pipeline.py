@@ -147,8 +147,8 @@ class Pipeline:
     def compose(self) -> None:
         """Put the steps together again: something that takes part has come."""
         server, inner = self._server, cast("Next", self._execute)
-        if server.shape is not None and server.shape.budget is not None:
-            inner = server.shape.budget.wrap(inner)
+        if server.shape is not None and server.shape.response_limit is not None:
+            inner = server.shape.response_limit.wrap(inner)
         if self.once is not None:
             inner = self.once.around(inner)
         self._chain = compose(self.middleware, inner)
