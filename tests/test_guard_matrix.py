@@ -26,9 +26,11 @@ from dovetail.middleware import (
     Redaction,
     Timeout,
 )
+from dovetail.stores import SqliteStore
 from tests.server.test_tasks_core import Erl
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
+from tests.support.waiting import until
 
 R4 = "2025-11-25"
 TASKS = {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
@@ -656,3 +658,52 @@ async def test_what_a_hook_leaves_out_of_a_list_is_left_out_everywhere(around: A
         assert "look" in bare
         assert "drop" not in bare
     await home.server.stop()
+
+
+@pytest.mark.parametrize("revision", [R4, MODERN])
+@run
+async def test_a_task_that_a_worker_runs_passes_the_guards_of_both_processes(
+    tmp_path: Path, revision: str
+) -> None:
+    def process(name: str, *guards: Any) -> Home:
+        store = SqliteStore(tmp_path / "state.db")
+        audit = Audit(tmp_path / name)
+        return Home(audit, *guards, task="optional", versions=False, store=store, seal_keys=b"k" * 32)
+
+    def audited(name: str) -> list[tuple[str, str, str | None]]:
+        lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        return [
+            (line["name"], line["outcome"], line.get("task"))
+            for line in lines
+            if line.get("method") == "tools/call"
+        ]
+
+    guards = (Policy(disabled=["crash"], approve=["look"]), Redaction("secrets"))
+    front = process("front", RateLimit(per_tool="3/h", burst=3), *guards)
+    back = process("back", RateLimit(per_tool="1/d", burst=1), *guards)
+    call = as_core_task if revision == R4 else as_extension_task
+    async with back.server.running(), front.server.running():
+        assert back.server.tasks is not None
+        assert front.server.tasks is not None
+        durable, others = back.server.tasks.tasks.durable, front.server.tasks.tasks.durable
+        assert durable is not None
+        assert others is not None
+        serving = asyncio.create_task(durable.serve(2))
+        await until(lambda: others.has_workers)
+        answer = {"action": "accept", "content": {}}
+        peer = Peer(front.server, revision, capabilities=TASKS, principal="ann", answer=lambda *_: answer)
+        assert (await call(peer, "crash", {})).is_error
+        assert back.ran == front.ran == []
+        for _ in range(2):
+            outcome = await call(peer, "drop", {})
+            assert "[masked]" in outcome.everything
+            assert SECRET not in outcome.everything
+        assert not (await call(peer, "look", {})).is_error
+        assert (back.ran, front.ran) == (["drop", "drop", "look"], [])
+        assert len(peer.questions) == 1  # the worker does not ask again
+        await call(peer, "drop", {})
+        assert (await call(peer, "drop", {})).is_error  # the front counts, the worker does not
+        serving.cancel()
+        await asyncio.wait([serving])
+    begun = [line for line in audited("front") if line[1] == "begun"]
+    assert [(name, "ok", task) for name, _, task in begun] == audited("back")
