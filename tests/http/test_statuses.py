@@ -163,7 +163,7 @@ async def test_a_packed_body_is_refused_in_every_era_whatever_came_before() -> N
 
 @run
 async def test_media_types_are_checked() -> None:
-    async with served(build()) as site:
+    async with served(build(client_workarounds=False)) as site:
         web = Web(site)
         message = modern("tools/list")
         body = json.dumps(message).encode()
@@ -267,7 +267,7 @@ async def test_a_header_that_came_twice_is_refused() -> None:
 
 @run
 async def test_two_versions_are_named_whatever_era_the_message_is_of() -> None:
-    async with served(build()) as site:
+    async with served(build(client_workarounds=False)) as site:
         web = Web(site)
         session, _ = await web.initialize("2025-11-25")
         body = json.dumps(request("tools/list", {})).encode()

@@ -12,8 +12,8 @@ from tests.support.aio import run
 from tests.support.web import Site, served
 
 
-def shop(*middleware: Any) -> Server:
-    server = Server("shop", "1", middleware=middleware)
+def shop(*middleware: Any, **options: Any) -> Server:
+    server = Server("shop", "1", middleware=middleware, **options)
 
     @server.tool
     async def price() -> str:
@@ -56,8 +56,19 @@ async def broken(site: Site) -> dict[str, int]:
 
 
 @run
-async def test_every_rule_holds_without_the_layer() -> None:
+async def test_every_rule_is_bent_by_default() -> None:
     server = shop()
+    assert [use.on for use in workarounds_of(server)] == [True] * len(WORKAROUNDS)
+    async with served(server) as site:
+        found = await broken(site)
+    assert [status for status in found.values() if status >= 400] == []
+    assert [use.count for use in workarounds_of(server)] == [1] * len(WORKAROUNDS)
+    assert not any(use.on for use in workarounds_of(Server("strict", strict=True)))
+
+
+@run
+async def test_every_rule_holds_without_them() -> None:
+    server = shop(client_workarounds=False)
     async with served(server) as site:
         found = await broken(site)
         assert list(found) == [quirk.name for quirk in WORKAROUNDS]

@@ -2,7 +2,7 @@
 
 import functools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,9 @@ def everywhere() -> Iterator[None]:
 
         @functools.wraps(make)
         def layered(self: Server, *args: Any, middleware: Any = (), **options: Any) -> None:
-            make(self, *args, middleware=[*generous(audit), *middleware], **options)
+            if isinstance(middleware, Iterable):  # else it is a mistake, and to be said so
+                middleware = [*generous(audit), *middleware]
+            make(self, *args, middleware=middleware, **options)
 
         Server.__init__ = layered  # type: ignore[method-assign]
         try:

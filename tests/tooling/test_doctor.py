@@ -37,7 +37,7 @@ def findings(target: str, capsys: Captured) -> tuple[int, dict[str, dict[str, An
 
 @run
 async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
-    server = Server("good", "1.2")
+    server = Server("good", "1.2", client_workarounds=False)
     server.tool(name="hello", description="Say it.")(lambda: "hello")
     async with served(server) as site:
         status, found = await asyncio.to_thread(findings, f"http://127.0.0.1:{site.port}/mcp", capsys)
@@ -58,7 +58,7 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
 async def test_every_row_of_the_quirks_is_shown_on_or_off_and_how_often_it_was_of_use(
     on: tuple[str, ...], capsys: Captured
 ) -> None:
-    server = Server("bent", middleware=[ClientWorkarounds(*on)] if on else [])
+    server = Server("bent", middleware=[ClientWorkarounds(*on)] if on else [], client_workarounds=False)
     async with served(server, metrics=True) as site:
         url = f"http://127.0.0.1:{site.port}/mcp"
         for _ in range(2):

@@ -1,12 +1,13 @@
 """`ClientWorkarounds`: known clients that break a rule, and what is bent for them.
 
 ```python
-Server("shop", middleware=[ClientWorkarounds()])                          # every row of the table
+Server("shop")                                                            # every row of the table
 Server("shop", middleware=[ClientWorkarounds("accept-without-events")])   # this one alone
+Server("shop", client_workarounds=False)                                  # none: every rule holds
 ```
 
 The table is data. A row is applied where a message breaks the rule in just that way, whoever sends it: few clients say
-what they are in a header. Without this middleware every rule holds, and costs nothing more.
+what they are in a header. A server loads the table with the first such message.
 """
 
 from __future__ import annotations
@@ -102,10 +103,10 @@ class ClientWorkarounds(Middleware):
 
 def workarounds_of(server: Server) -> list[WorkaroundUse]:
     """The table as ``server`` has it: what is on, and how often it was of use."""
-    counts: dict[str, int] = {}
-    for each in server.middleware:
-        if isinstance(each, ClientWorkarounds):
-            counts |= each.counts
+    found = [each.counts for each in server.middleware if isinstance(each, ClientWorkarounds)]
+    if not found and server.client_workarounds:
+        found = [dict.fromkeys(_NAMES, 0)]
+    counts = {name: count for one in found for name, count in one.items()}
     return [
         WorkaroundUse(quirk=quirk, on=quirk.name in counts, count=counts.get(quirk.name, 0))
         for quirk in WORKAROUNDS

@@ -146,7 +146,8 @@ class Pipeline:
 
     def compose(self) -> None:
         """Put the steps together again: something that takes part has come."""
-        server, inner = self._server, cast("Next", self._execute)
+        server, execute = self._server, cast("Next", self._execute)
+        inner = execute
         if server.shape is not None and server.shape.response_limit is not None:
             inner = server.shape.response_limit.wrap(inner)
         if self.once is not None:
@@ -159,10 +160,11 @@ class Pipeline:
         self.note = compose_notes(self.middleware, server.handle_notification)
         if server.shape is not None:
             self._chain = partial(_relocating, self._chain, server.shape.components.relocated)
-        guarded = bool(self.middleware) or self.once is not None
+        alone = compose(self.middleware, execute) is execute  # no middleware cares about requests
+        guarded = not alone or self.once is not None
         if server.shape is not None or server.tasks is not None or (server.elsewhere is not None and guarded):
             self.enter = self._resolve_and_run
-        elif self.middleware or self._check is not None:
+        elif not alone or self._check is not None:
             self.enter = self._entering(self._chain)
         elif self.once is not None:
             self.enter = self._entering_once(self._chain, self.once.key)

@@ -96,7 +96,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     served and how other systems are spoken to; ``strict`` understands none of their names. ``lifespan`` is an
     async context manager around everything, or a list of them; what it yields is ``ctx.lifespan``. ``limits`` bound
     what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
-    and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` wrap every call.
+    and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` runs around every call.
+    ``client_workarounds=False`` refuses clients that break a rule in a way that is known.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
     ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``auth`` verifies tokens: one
@@ -135,6 +136,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         store: Store | str | None = None,
         clock: Callable[[], float] = time.time,
         strict: bool = False,
+        client_workarounds: bool = True,
     ) -> None:
         check_kinds(_KINDS, locals())
         self.dialect = dialect_of(dialect)
@@ -146,6 +148,10 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
         self._open(_revisions(revisions), tuple(middleware), strict=strict)
+        self.client_workarounds = client_workarounds and not strict
+        """Whether clients that break a rule in a known way are served, whatever the middleware says."""
+        if self.client_workarounds:
+            self.admission.bends = self._bend
         self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
@@ -173,6 +179,14 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         once = self.pipeline.once = Once(self, store)
         self.settle = once.close
         self.pipeline.use(self.middleware)
+
+    def _bend(self, name: str) -> bool:
+        """Whether a rule is bent for a client known to break it; the first such client loads the table."""
+        from ..middleware.client_workarounds import ClientWorkarounds
+
+        workarounds = ClientWorkarounds()
+        self.add_middleware(workarounds)
+        return workarounds.bends(name)
 
     def add_middleware(self, middleware: Middleware | Wrapper) -> None:
         """Run ``middleware`` around every call from now on, outside all that is there already."""
