@@ -35,3 +35,51 @@ def test_importing_the_package_and_asking_for_help_load_little(
     assert strangers <= {"msgspec", "typing_extensions"}
     if sys.version_info[:2] == (3, 11):  # the standard library of another one loads more or less of itself
         assert len(found) <= all_of_them, sorted(found)
+
+
+SERVING = """
+import asyncio, logging
+from dovetail import Server
+from dovetail.transports.bind_address import BindAddress
+from dovetail.transports.http.serving import HttpApp, HttpServer
+from dovetail.settings import HttpOptions
+
+server = Server("small")
+
+@server.tool
+async def echo(text: str) -> str:
+    return text
+
+@server.resource("small://text")
+async def text() -> str:
+    return "text"
+
+BODY = (b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+    b'"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}')
+HEAD = (b"POST /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nContent-Type: application/json\\r\\nConnection: close\\r\\n"
+    b"Accept: application/json, text/event-stream\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(BODY))
+
+async def main():
+    address = BindAddress(port=0)
+    bound = address.listen()
+    http = HttpServer(HttpApp(server, HttpOptions()), address, bound)
+    async def talk():
+        reader, writer = await asyncio.open_connection(*bound.getsockname()[:2])
+        writer.write(HEAD + BODY)
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+        http.stop.request(0.0)
+    talking = []
+    await http.run(ready=lambda: talking.append(asyncio.ensure_future(talk())))
+    await talking[0]
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_serves_http_loads_only_what_it_needs() -> None:
+    found = loaded(SERVING)
+    assert not found & {"http", "json", "pathlib", "random", "secrets", "urllib.parse"}
+    unneeded = ("drivers.duplex", "telemetry.scraping", "transports.stream", "workers.mail")
+    assert not found & {f"dovetail.{name}" for name in unneeded}
+    assert sum(name.partition(".")[0] == "dovetail" for name in found) <= 165

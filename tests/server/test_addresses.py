@@ -19,6 +19,7 @@ ODD = {
     "x://a\nb": ("uri_syntax_error", -32023),
     "x://[::1": ("uri_syntax_error", -32023),
     "x://host:port/": ("uri_syntax_error", -32023),
+    "x://host:99999/": ("uri_syntax_error", -32023),
     "C:\\file": ("uri_syntax_error", -32023),
     "x://" + "a" * 9000: ("uri_too_long", -32024),
 }

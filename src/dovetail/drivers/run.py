@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -194,6 +194,6 @@ def mask(what: str, reason: BaseException | None = None) -> DovetailError:
     """
     if isinstance(reason, DovetailError):
         return reason
-    incident = secrets.token_hex(6)
+    incident = os.urandom(6).hex()
     log.error("incident %s: %s failed", incident, what, exc_info=reason or True)
     return masked(incident)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
 Schema = Mapping[str, Any]
 
@@ -16,7 +15,11 @@ def value_at(reference: Any, root: Any) -> Any:
     """The value in ``root`` that a reference points at; None when it points at nothing or outside of ``root``."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    pointer = unquote(reference[1:])
+    pointer = reference[1:]
+    if "%" in pointer:
+        from urllib.parse import unquote  # it takes time to load
+
+        pointer = unquote(pointer)
     if pointer and not pointer.startswith("/"):
         return None  # an anchor
     found: Any = root

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -103,7 +103,7 @@ class Failures:
         """Kind, text, extra members; of an unexpected exception only a number leaves the house."""
         if isinstance(error, _OURS):
             return error.kind, error.message, {}
-        incident = secrets.token_hex(6)
+        incident = os.urandom(6).hex()
         logger.error("incident %s: %s failed", incident, what, exc_info=error)
         text = f"Error executing {what} (incident {incident})"
         if not self._mask:

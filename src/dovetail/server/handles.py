@@ -12,11 +12,10 @@ session. Where there is neither, nothing says whose it would be: keep the value,
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
@@ -122,6 +121,8 @@ async def keep(store: Store, call: Call, value: Any, ttl: float | None) -> str:
     """Keep ``value`` for whoever calls and return the id of its handle."""
     data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
     places = await _handles(store).take(owner_of(call.principal, call.scope), ttl, len(bytes(data)))
+    import secrets  # it takes time to load
+
     id = secrets.token_urlsafe(24)
     try:
         await store.put(f"{_folder(call.principal)}/{id}", _records.write(_Kept(data, ttl, places)), ttl=ttl)
@@ -275,6 +276,8 @@ class State:
             await free(self._store, _read_state(old).places)
 
     def _key(self, key: str) -> str:
+        from urllib.parse import quote  # it takes time to load
+
         return f"{self._folder}/{quote(key, safe='')}"
 
 
@@ -296,5 +299,5 @@ def session_folder(session: Session) -> str:
     """The folder below which things of a legacy session are kept."""
     if session.id is None:
         # One connection, one session: it needs a name only if it keeps something.
-        session.id = f"local-{secrets.token_hex(16)}"
+        session.id = f"local-{os.urandom(16).hex()}"
     return f"session-{hashlib.sha256(session.id.encode()).hexdigest()[:32]}"

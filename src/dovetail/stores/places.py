@@ -8,7 +8,6 @@ drawers, so that the look for a free one stays short when few are left.
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -88,6 +87,8 @@ async def free(store: Store, places: Iterable[str]) -> None:
 
 async def take_place(store: Store, folder: str, count: int, mark: bytes, ttl: float | None) -> str | None:
     """One of the ``count`` places of ``folder`` that nobody has; None where there is none."""
+    import random  # it takes time to load
+
     drawers = -(-count // PLACE_DRAWER)
 
     async def take(numbers: Iterable[int]) -> str | None:

@@ -7,7 +7,6 @@ read it.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -45,7 +44,8 @@ def reported() -> Generator[None, None, None]:
 
 def write(error: BaseException) -> Path | None:
     """Write the report of ``error``; None if there is no place for it."""
-    from pathlib import Path  # it takes time to load, and no server needs it before
+    import json  # these take time to load, and no server needs them before
+    from pathlib import Path
 
     folder = Path(os.environ.get(FOLDER) or os.path.join(_state(), "dovetail", "crashes"))
     path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json"

@@ -1,4 +1,4 @@
-"""Whether the program uses OpenTelemetry; asked when a server starts or a client is made, and then never again."""
+"""Whether a program wants OpenTelemetry or metrics. Checked when a server starts or a client is made, not later."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from ..errors import DovetailError
 
 if TYPE_CHECKING:
     from ..server import Server
+    from ..settings import HttpOptions
 
 _VARIABLES: Final = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
+
+_SWITCH: Final = {"": False, "0": False, "false": False, "1": True, "true": True}
 
 
 def wanted() -> list[Any]:
@@ -46,3 +49,9 @@ def instrument(server: Server) -> None:
     if not any(isinstance(each, Tracing) for each in server.middleware):
         server.add_middleware(Tracing())
     export(server)
+
+
+def metrics_wanted(options: HttpOptions) -> bool | str:
+    """Whether the options or ``DOVETAIL_METRICS`` ask for metrics; the shared folder of the processes, if it is one."""
+    value = os.environ.get("DOVETAIL_METRICS", "")
+    return options.metrics or _SWITCH.get(value.lower(), value)

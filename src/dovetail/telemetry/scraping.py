@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import hmac
 import os
-from typing import Final
 
 from ..settings import HttpOptions
 from ..transports.http.server.guards import Guard
 from ..transports.http.server.http_exchange import TEXT_TYPE, Exchange, HttpService
+from .detecting import metrics_wanted
 from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
-
-_SWITCH: Final = {"": False, "0": False, "false": False, "1": True, "true": True}
-
-
-def wanted(options: HttpOptions) -> bool | str:
-    """Whether anybody asked for metrics; the folder where processes count together, if one was named."""
-    said = _environment("")
-    return options.metrics or _SWITCH.get(said.lower(), said)
-
-
-def _environment(suffix: str) -> str:
-    return os.environ.get(f"DOVETAIL_METRICS{suffix}", "")
 
 
 class Scraping:
@@ -30,8 +18,8 @@ class Scraping:
     def __init__(self, service: HttpService, options: HttpOptions, guard: Guard) -> None:
         self.metrics = service.metrics
         self._guard = guard
-        self._token = options.metrics_token or _environment("_TOKEN")
-        folder = wanted(options)
+        self._token = options.metrics_token or os.environ.get("DOVETAIL_METRICS_TOKEN", "")
+        folder = metrics_wanted(options)
         if isinstance(folder, str):
             self.metrics.join(folder)
 

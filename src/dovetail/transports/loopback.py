@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
 
 
 @functools.lru_cache(maxsize=256)
@@ -11,6 +10,10 @@ def is_loopback(host: str | None) -> bool:
     """Whether ``host``, an address or a name, means this machine only. None means every address."""
     if host is None or host == "localhost":
         return host is not None
+    if host == "127.0.0.1":  # the default
+        return True
+    import ipaddress  # it takes time to load
+
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

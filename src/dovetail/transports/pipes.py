@@ -11,7 +11,8 @@ import os
 from collections.abc import Callable
 
 from ..settings import STREAM_CHUNK
-from .stream import LineLink, lost_because, shared_buffer, taken
+from .read_buffer import shared_buffer, taken
+from .stream import LineLink, lost_because
 
 Over = Callable[[OSError | None], None]
 

@@ -16,15 +16,17 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
     GRACE_SECONDS,
     TEARDOWN_SECONDS,
 )
 from ..telemetry.crash_report import reported
+
+if TYPE_CHECKING:
+    from ..drivers.duplex import Duplex
 
 DRAIN_SECONDS: Final = 5.0
 """For calls to finish after SIGTERM."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from typing import Final, Protocol, cast
 
 from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
-from ..settings import STREAM_CHUNK, Limits
+from ..settings import Limits
 from ..wire.frames import LINE_FEED
 from ..wire.lines import LineBuffer
 
@@ -65,32 +64,6 @@ class Waiters:
         for future in futures:
             if not future.done():
                 future.set_result(None)
-
-
-class _Buffer(threading.local):
-    """What sockets and pipes are read into: one buffer for all that one thread reads.
-
-    asyncio's usual way allocates 256 KiB for every read and gives most of it back; that costs 20 µs a time and leaves
-    the heap in pieces. A protocol with a buffer of its own would hold it for every idle connection. But between filling
-    the buffer and being told so, nothing else runs in the thread of an event loop: one buffer serves all its
-    connections, as long as everybody takes what is in it at once.
-    """
-
-    def __init__(self) -> None:
-        self.view = memoryview(bytearray(STREAM_CHUNK))
-
-
-_buffer = _Buffer()
-
-
-def shared_buffer() -> memoryview:
-    """The buffer of this thread, for `asyncio.BufferedProtocol.get_buffer`."""
-    return _buffer.view
-
-
-def taken(size: int) -> bytes:
-    """The first ``size`` bytes of it."""
-    return _buffer.view[:size].tobytes()
 
 
 class LineLink(Link, asyncio.Protocol):

@@ -27,7 +27,8 @@ from ..settings import (
 from . import running, unix
 from .bind_address import why_not_bound
 from .loopback import is_loopback
-from .stream import LineLink, cannot_connect, shared_buffer, taken
+from .read_buffer import shared_buffer, taken
+from .stream import LineLink, cannot_connect
 
 CONNECT_SECONDS: Final = 30.0
 TCP_CONNECTIONS: Final = 1000

@@ -26,7 +26,8 @@ from .http.client.addresses import shown
 from .http.client.dialing import dial
 from .http.client.requests import quote, status_advice
 from .http.client.routes import request, route_to
-from .stream import Waiters, lost_because, shared_buffer, taken
+from .read_buffer import shared_buffer, taken
+from .stream import Waiters, lost_because
 
 try:
     from websockets.client import ClientProtocol

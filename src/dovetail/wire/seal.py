@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import hmac
 import os
-import secrets
 from binascii import a2b_base64, b2a_base64
 from hashlib import blake2b, shake_256
 from typing import Any, Final, Literal, NoReturn
@@ -90,7 +89,7 @@ class Keys:
     @classmethod
     def random(cls) -> Keys:
         """Keys that live as long as this process: fine for one worker, useless for two."""
-        return cls(secrets.token_bytes(32))
+        return cls(os.urandom(32))
 
     def find(self, id: str) -> Key | None:
         return self._by_id.get(id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ..model.meta import SUBSCRIPTION_ID
 from .frames import RequestId
 
-_GAP: Final = secrets.token_hex(16)
+_GAP: Final = os.urandom(16).hex()
 """Stands for the id until there is one; nobody else can write it."""
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from ...errors import ProtocolError, RegistrationError
 from ...model.content import is_media_type
 from ...settings import MATCHED_URI_LENGTH, URI_ECHO
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+# A host without user, port or brackets, then the end of the authority.
+_PLAIN_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9._~\-]*(?![^/?#])")
 _TEMPLATE = re.compile(r"\{[+?]?[A-Za-z_][A-Za-z0-9_,]*\*?\}")
 # RFC 3986, Appendix A, with the letters of RFC 3987: what no part of a URI may hold, and a broken escape.
 _ILLEGAL = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
@@ -35,6 +36,10 @@ def uri_fault(uri: str, longest: int = MATCHED_URI_LENGTH) -> UriFault | None:
         return UriFault("uri_syntax_error", "the URI holds characters that none may, or a broken escape")
     if not _SCHEME.match(uri):
         return UriFault("invalid_uri", "a URI begins with a scheme, like weather://")
+    if _PLAIN_HOST.match(uri):
+        return None
+    from urllib.parse import urlsplit  # it takes time to load
+
     try:
         urlsplit(uri).port  # noqa: B018  reading it is the check
     except ValueError:

@@ -19,8 +19,6 @@ from ...core.principal import Principal
 from ...drivers.pool import DaemonExecutor, Threads
 from ...errors import DovetailError
 from ...settings import HttpOptions
-from ...stores.memory import MemoryStore
-from ...stores.urls import check
 from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
 from ..running import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
@@ -173,6 +171,7 @@ def _run_workers(
     """Supervise ``count`` workers until a signal. What several processes must not share is made in each of them."""
     import tempfile  # one process alone needs none of this
 
+    from ...stores.urls import check
     from .workers import Supervisor
 
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
@@ -213,6 +212,8 @@ def share_store(service: HttpService, folder: str) -> None:
     Raises:
         DovetailError: the server has one that no other process sees.
     """
+    from ...stores.memory import MemoryStore
+
     if isinstance(service.store, MemoryStore):
         raise DovetailError("several workers need a store that all of them see: a file, or Redis")
     if service.store is None:

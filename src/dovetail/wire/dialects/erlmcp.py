@@ -204,7 +204,7 @@ def reasons() -> dict[str, Callable[[str, Any], Any]]:
     """For every kind: the reason in ``data``, where our text says more than the constant one."""
 
     def told(kind: str) -> Callable[[str, Any], Any]:
-        constant = {MESSAGES[kind], KINDS[kind].message}
+        constant = (MESSAGES[kind], KINDS[kind].message)
         return lambda text, data: data if text in constant else reason(text, data)
 
     return {kind: told(kind) for kind in MESSAGES}

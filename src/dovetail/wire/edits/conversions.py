@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
@@ -67,6 +66,8 @@ def without_last_modified(value: Any) -> Any:
 def with_elicitation_id(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
     """2025-11-25 wants a name on every URL question. Give one yourself to announce its completion later."""
     if params.mode == "url" and params.elicitation_id is UNSET:
+        import secrets  # it takes time to load
+
         return replace(params, elicitation_id=secrets.token_urlsafe(16))
     return params
 

@@ -22,7 +22,7 @@ import httptools
 
 from ....errors import TransportError
 from ....settings import ANSWER_HEAD
-from ...stream import shared_buffer
+from ...read_buffer import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
 from .inflating import Body, Inflater, too_large

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
@@ -19,12 +19,11 @@ from ....auth.settings import PAGE_BYTES
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
-from ....drivers.duplex import accept
 from ....drivers.middleware_chain import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
 from ....settings import HttpOptions
-from ....telemetry.scraping import Scraping, wanted
+from ....telemetry.detecting import metrics_wanted
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
@@ -38,9 +37,11 @@ from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
 from .http_exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .identity import Identity, status_of_stranger, until_expiry
 from .session_handler import SESSION_HEADER, SessionHandler
-from .sse_transport import SseTransport
 from .stateless_handler import StatelessHandler
-from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, say_goodbye, serve_websocket
+
+if TYPE_CHECKING:
+    from ....telemetry.scraping import Scraping
+    from .sse_transport import SseTransport
 
 USUAL_HEADS: Final = 256
 """Combinations of headers remembered as good, so that the usual request costs one look-up."""
@@ -79,9 +80,9 @@ class HttpApp:
         )
         self.legacy = life.legacy = SessionHandler(parts, ended)
         self.modern = life.modern = StatelessHandler(parts)
-        self.pair = life.pair = SseTransport(
-            parts, None if self.legacy.shared is None else self.legacy.shared.mail
-        )
+        self._parts = parts
+        if self.legacy.shared is not None:
+            self._sse_transport()  # other processes pass messages on to it
         self._beside = Beside(
             service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )
@@ -95,8 +96,11 @@ class HttpApp:
             "the metadata": self.identity.describe,
             "a page of the authorization server": self._page,
         }
-        self.scraping = Scraping(service, options, self._guard) if wanted(options) else None
-        if self.scraping is not None:
+        self.scraping: Scraping | None = None
+        if metrics_wanted(options):
+            from ....telemetry.scraping import Scraping
+
+            self.scraping = Scraping(service, options, self._guard)
             answers["the page of metrics"] = self.scraping.answer
             life.measure(self.scraping.metrics)
         self._routes = {path: answers[who] for path, who in found.items()}
@@ -327,13 +331,22 @@ class HttpApp:
 
     # --- beside the endpoint --------------------------------------------------------------------------------
 
+    def _sse_transport(self) -> SseTransport:
+        """The connections of HTTP+SSE, created when the first client asks for one."""
+        if self.life.sse_transport is None:
+            from .sse_transport import SseTransport
+
+            shared = self.legacy.shared
+            self.life.sse_transport = SseTransport(self._parts, None if shared is None else shared.mail)
+        return self.life.sse_transport
+
     async def _sse(self, exchange: Exchange) -> bool:
         if not await self._entered(exchange):
             return False
         if exchange.method != "GET" or not self.legacy.served:
             await exchange.answer(405, headers=[("allow", "GET")])
         elif await self._takes_events(exchange):
-            await self.pair.stream(exchange, await self.identity.of(exchange))
+            await self._sse_transport().stream(exchange, await self.identity.of(exchange))
         return False
 
     async def _messages(self, exchange: Exchange) -> bool:
@@ -345,7 +358,7 @@ class HttpApp:
             principal = await self.identity.of(exchange)
             body = await self._read(exchange)
             if body is not None:
-                await self.pair.post(exchange, body, principal)
+                await self._sse_transport().post(exchange, body, principal)
         return False
 
     async def _page(self, exchange: Exchange) -> bool:
@@ -378,6 +391,8 @@ class HttpApp:
 
     async def connect(self, socket: Socket) -> None:
         """Serve one WebSocket from its handshake to its end."""
+        from .websockets import broken_handshake
+
         refusal = self._guard.refusal(socket.local, socket.headers)
         if not self.options.websocket or self._routes.get(socket.path) != self._endpoint:
             await socket.refuse(404, "there is no WebSocket here")
@@ -415,6 +430,9 @@ class HttpApp:
         await self._serve_socket(socket, principal)
 
     async def _serve_socket(self, socket: Socket, principal: Principal | None) -> None:
+        from ....drivers.duplex import accept  # only a server with WebSockets loads these
+        from .websockets import GOING_AWAY, ServerSocketLink, choose, say_goodbye, serve_websocket
+
         life = self.life
         task = current_task()
         assert task is not None

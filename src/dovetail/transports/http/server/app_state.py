@@ -12,7 +12,6 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....core.limits import SharedLimit
-from ....drivers.duplex import Duplex
 from ....drivers.heartbeat import Heartbeat
 from ....drivers.run import Runner
 from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
@@ -22,11 +21,12 @@ from .event_streams import EventStream
 from .http_exchange import HttpService
 from .identity import Identity
 from .session_handler import SessionHandler
-from .sse_transport import SseTransport
 from .stateless_handler import StatelessHandler
 
 if TYPE_CHECKING:
+    from ....drivers.duplex import Duplex
     from ....telemetry.metrics import Metrics
+    from .sse_transport import SseTransport
 
 
 log = logging.getLogger("dovetail.http")
@@ -67,7 +67,8 @@ class AppState:
         self.disconnects = Disconnects(service, service.admission.shared.disconnected_requests)
         self.legacy: SessionHandler
         self.modern: StatelessHandler
-        self.pair: SseTransport
+        self.sse_transport: SseTransport | None = None
+        """The connections of HTTP+SSE, once there was one."""
         self._metrics: Metrics | None = None
         self._heartbeat: Heartbeat | None = None
         self._kept_alive = 0.0
@@ -135,7 +136,7 @@ class AppState:
         log.debug("draining calls=%d", len(self.running))
         await asyncio.gather(
             self._finish_calls(seconds),
-            self.pair.close(seconds),
+            *(() if self.sse_transport is None else (self.sse_transport.close(seconds),)),
             *(socket.close(drain=seconds) for socket in list(self.sockets)),
         )
         left = [*self.modern.listening, *self.sockets.values()]

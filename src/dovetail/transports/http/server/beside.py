@@ -10,7 +10,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -20,7 +19,7 @@ from ....drivers.middleware_chain import Door
 from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions
-from ....telemetry.scraping import wanted
+from ....telemetry.detecting import metrics_wanted
 from .app_state import AppState
 from .guards import Guard
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
@@ -51,7 +50,7 @@ def places(service: HttpService, options: HttpOptions, identity: Identity) -> di
         found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
     found |= dict.fromkeys(identity.places, "the metadata")
     found |= dict.fromkeys(identity.pages, "a page of the authorization server")
-    if wanted(options):
+    if metrics_wanted(options):
         found["/metrics"] = "the page of metrics"
     for path, who in found.items():
         for route, blanks in service.find_routes(path):
@@ -133,6 +132,8 @@ class Beside:
         route, params = chosen
         identity = self._identity
         principal = await identity.of(exchange) if identity.asked and route.auth else None
+        from urllib.parse import parse_qsl  # it takes time to load
+
         try:
             query = parse_qsl(exchange.query, keep_blank_values=True, max_num_fields=QUERY_MEMBERS)
         except ValueError:

@@ -25,9 +25,7 @@ import logging
 import time
 from collections import deque
 from contextlib import suppress
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-from urllib.parse import unquote
 
 import httptools
 
@@ -35,7 +33,7 @@ from .... import extras
 from ....core.limits import SharedLimit
 from ....drivers.heartbeat import Heartbeat
 from ....settings import BUSY_SECONDS, HTTP_FLUSH, HTTP_TICK, HttpOptions
-from ...stream import shared_buffer
+from ...read_buffer import shared_buffer
 from .builtin_exchange import BuiltinExchange
 from .http_exchange import CLOSE, TEXT_TYPE, Exchange, Headers, Socket
 
@@ -44,7 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.http")
 
-_REASONS: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_STATUS_LINES: Final = {200: "HTTP/1.1 200 OK\r\n", 202: "HTTP/1.1 202 Accepted\r\n"}
+"""Those that were needed so far. Most servers send no others, and loading `HTTPStatus` takes time."""
 _BODILESS: Final = frozenset({204, 304})
 _HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
 _HTTP2_REFUSED: Final = b"this server speaks HTTP/1.1; for HTTP/2 put a reverse proxy before it\n"
@@ -62,6 +61,14 @@ def http_date(at: time.struct_time) -> str:
     """A UTC time as the ``Date`` header has it (RFC 9110, 5.6.7). `email.utils` would cost 0.4 MiB of memory."""
     day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
     return f"{day}, {at.tm_mday:02} {month} {at.tm_year} {at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} GMT"
+
+
+def _status_line(status: int) -> str:
+    from http import HTTPStatus
+
+    # A custom route may have a status of its own.
+    phrase = next((one.phrase for one in HTTPStatus if one == status), "")
+    return _STATUS_LINES.setdefault(status, f"HTTP/1.1 {status} {phrase}\r\n")
 
 
 class HttpHandler(Protocol):
@@ -274,6 +281,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             target = httptools.parse_url(target).path or b"/"
         path, method = target.decode("latin-1"), parser.get_method().decode()
         if "%" in path:
+            from urllib.parse import unquote  # it takes time to load
+
             path = unquote(path)
         scope: dict[str, Any] = {
             "type": "http", "transport": "http", "http_version": parser.get_http_version(),
@@ -510,7 +519,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         if length is not None and status not in _BODILESS:
             lines += f"content-length: {length}\r\n"
-        start = _REASONS.get(status) or f"HTTP/1.1 {status} \r\n"  # a custom route may have one of its own
+        start = _STATUS_LINES.get(status) or _status_line(status)
         return f"{start}{lines}".encode("latin-1") + self.table.date + b"\r\n"
 
     def write(self, data: bytes | memoryview) -> None:
@@ -552,5 +561,5 @@ class _TooManyConnections(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         opened = cast("asyncio.Transport", transport)
         lines = f"retry-after: {BUSY_SECONDS:.0f}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-        opened.write((_REASONS[503] + lines).encode())
+        opened.write((_status_line(503) + lines).encode())
         opened.close()

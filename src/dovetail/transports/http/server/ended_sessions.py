@@ -8,7 +8,6 @@ other in files; it does not matter how the host makes its processes.
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from typing import Final
 
@@ -26,7 +25,7 @@ class EndedSessions:
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
-        self._process = secrets.token_hex(4)
+        self._process = os.urandom(4).hex()
         self._opened: dict[int, int] = {}  # sessions of this process, by slice
         self._bits: dict[tuple[int, str], bytearray] = {}
         self._files: dict[tuple[int, str], int] = {}

@@ -9,8 +9,8 @@ bytes, and all logs of an app together hold only so many bytes.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -146,7 +146,7 @@ class EventLog:
         self._events: deque[tuple[LoggedStream, int, bytes]] = deque()
         self._bytes = 0
         self._next = 1
-        general = secrets.token_hex(4) if tag is None else tag
+        general = os.urandom(4).hex() if tag is None else tag
         self._tag = general if journal is None else journal.tag
         self.general = LoggedStream(self, GENERAL, f"{general}-{GENERAL}")
         self.streams: dict[int, LoggedStream] = {GENERAL: self.general}

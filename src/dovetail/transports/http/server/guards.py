@@ -144,7 +144,7 @@ _REQUEST_HEADERS: Final = (
     "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, "
     "Mcp-Method, Mcp-Name"
 )
-_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
+_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII | re.IGNORECASE)
 
 
 def preflight(headers: Mapping[str, str], methods: str) -> Headers:

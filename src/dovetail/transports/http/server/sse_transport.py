@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, quote
 
 from ....core.channel import Link, Receiver
 from ....core.principal import Principal, key_of
@@ -18,13 +17,13 @@ from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
 from ....stores.base import StoreError
 from ....wire.sse import encode_event
-from ....workers.mail import Done, Mail, Posted
 from .disconnects import DisconnectWatch
 from .event_streams import EventStream, crowded
 from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
 if TYPE_CHECKING:
+    from ....workers.mail import Done, Mail, Posted
     from .app_state import AppParts
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -67,6 +66,8 @@ class SseTransport:
         """Headers that never go through a store: other processes know those of the stream."""
         self._mail = mail
         if mail is not None:
+            from ....workers.mail import Posted  # one process alone needs none of this
+
             mail.handlers[Posted] = self._arrived
         self._options = parts.options
         self._streams = parts.streams
@@ -112,10 +113,14 @@ class SseTransport:
 
     def _address(self, exchange: Exchange, id: str) -> bytes:
         """Where to post: a path from the root of this origin, whatever prefix we are mounted at."""
+        from urllib.parse import quote  # it takes time to load, and few clients need it
+
         return f"{quote(exchange.prefix)}{self._options.messages_path}?session_id={id}".encode()
 
     async def post(self, exchange: Exchange, body: bytes, principal: Principal | None) -> None:
         """One message of the client; the answer, if any, comes on the stream."""
+        from urllib.parse import parse_qs
+
         id, owner = parse_qs(exchange.query).get("session_id", [""])[0], key_of(principal)
         try:
             headers: Fields = exchange.scope["headers"]
@@ -143,11 +148,15 @@ class SseTransport:
         worker = id.partition(".")[2]
         if self._mail is None or worker in ("", self._mail.me):
             return False
+        from ....workers.mail import Done, Posted
+
         told = [(name, value) for name, value in headers if name not in self._credentials]
         reply = await self._mail.ask(worker, Posted(id, owner, body, told))
         return isinstance(reply, Done) and reply.well
 
     def _arrived(self, letter: Posted, sender: str) -> Done:
+        from ....workers.mail import Done
+
         return Done(self._receive(letter.connection, letter.principal, letter.message, letter.headers))
 
     async def close(self, seconds: float) -> None:
