@@ -210,7 +210,7 @@ def pairs(only: str = "") -> Iterator[Cell]:
                     continue
                 command = [sys.executable, file, back]
                 try:
-                    with between(command, transport, back, "--front-revision", front) as target:
+                    with between(command, transport, back, "--serve-revision", front) as target:
                         found = asyncio.run(visited(target, front, back))
                 except Exception as error:
                     found = dict.fromkeys(CHECKS, f"{type(error).__name__}: {error}"[:300])

@@ -52,7 +52,7 @@ async def test_no_token_goes_through_and_of_headers_those_that_are_named(revisio
     server, heads = remembering()
     private = {"Cookie": "a=b", "X-User": "root", "X-Tenant": "blue"}
     async with (
-        proxied(server, pass_headers=["x-tenant"], revision=revision) as url,
+        proxied(server, forward_headers=["x-tenant"], revision=revision) as url,
         caller(url, "ann-token", revision, **private) as client,
     ):
         await client.call_tool("look")

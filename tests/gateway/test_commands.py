@@ -68,8 +68,8 @@ async def test_a_bridge_logs_in_behind_passes_named_headers_and_serves_the_revis
 
     async with served(behind, auth=StaticTokens({"ours": Principal("bridge")})) as site:
         target = f"http://127.0.0.1:{site.port}/mcp"
-        options = ("--auth", "ours", "--pass-header", "X-Tenant", "--revision", "2025-06-18")
-        async with command("bridge", target, *options, "--front-revision", "2025-11-25") as child:
+        options = ("--auth", "ours", "--forward-header", "X-Tenant", "--revision", "2025-06-18")
+        async with command("bridge", target, *options, "--serve-revision", "2025-11-25") as child:
             heads = {"X-Tenant": "t", "Authorization": "Bearer theirs"}
             async with Client(url(child), headers=heads) as client:
                 assert client.revision == "2025-11-25"
@@ -86,12 +86,13 @@ async def pid_of(client: Client) -> int | None:
         return None  # it is being started again
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("more", "apart"), [((), False), (("--shared",), False), (("--per-session",), True)])
 @run
-async def test_a_child_of_a_bridge_is_shared_or_not_and_started_again(tmp_path: Path, apart: bool) -> None:
+async def test_a_child_of_a_bridge_is_shared_or_not_and_started_again(
+    tmp_path: Path, more: tuple[str, ...], apart: bool
+) -> None:
     path = tmp_path / "pids.py"
     path.write_text(PIDS)
-    more = ["--per-session"] if apart else []
     async with (
         command("bridge", str(path), *more) as child,
         Client(url(child), revision="2025-06-18") as one,

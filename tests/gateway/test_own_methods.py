@@ -36,9 +36,9 @@ def acme(name: str = "inner") -> Server:
 
 def way(kind: str) -> Server:
     if kind == "proxied":
-        return Proxy(acme(), pass_methods={"acme/do": DO})
+        return Proxy(acme(), forward_methods={"acme/do": DO})
     outer = Server("outer")
-    outer.mount(acme() if kind == "mounted" else Proxy(acme(), pass_methods=["acme/do"]), prefix="in")
+    outer.mount(acme() if kind == "mounted" else Proxy(acme(), forward_methods=["acme/do"]), prefix="in")
     return outer
 
 
@@ -67,7 +67,7 @@ async def test_over_stdio_in_front_and_behind(revision: str, tmp_path: Path) -> 
     file = tmp_path / "server.py"
     file.write_text(FILE)
     command = [sys.executable, "-m", "dovetail.cli.main", "run", f"{file}:server"]
-    async with Client(Proxy(command, pass_methods=["acme/do"]), revision=revision) as client:
+    async with Client(Proxy(command, forward_methods=["acme/do"]), revision=revision) as client:
         assert await client.request("acme/do", {"a": 1}) == {"got": {"a": 1}}
 
 
@@ -90,7 +90,7 @@ async def test_it_may_ask_and_report_progress_through_a_proxy(front: str, back: 
     def progress(*said: Any) -> None:
         heard.append(said)
 
-    proxy = Proxy(server, revision=back, pass_methods=["acme/book"])
+    proxy = Proxy(server, revision=back, forward_methods=["acme/book"])
     async with Client(proxy, revision=front, on_elicit=day) as client:
         result = await client.request("acme/book", on_progress=progress)
     assert result == {"day": {"day": "monday"}}
@@ -135,4 +135,4 @@ async def test_a_method_that_comes_or_goes_later_shows_and_notifications_are_hea
 @pytest.mark.parametrize("names", [["tools/call"], ["rpc.x"], ["with space"], "acme/do"])
 def test_what_is_no_method_of_an_authors_own_is_refused_at_once(names: Any) -> None:
     with pytest.raises(RegistrationError):
-        Proxy(Server("x"), pass_methods=names)
+        Proxy(Server("x"), forward_methods=names)

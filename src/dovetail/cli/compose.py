@@ -52,15 +52,19 @@ def _bridge_parser() -> argparse.ArgumentParser:
     add_transports(result)
     result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
     result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
-    result.add_argument("--front-revision", action="append", metavar="R", help="serve this revision only")
-    result.add_argument(
-        "--per-session",
-        action="store_true",
-        help="one connection behind for each session in front, not one for all",
+    result.add_argument("--serve-revision", action="append", metavar="R", help="serve this revision only")
+    connections = result.add_mutually_exclusive_group()
+    connections.add_argument(
+        "--shared", action="store_true", help="one connection to TARGET for all clients (the default)"
     )
-    result.add_argument("--pass-header", action="append", metavar="NAME", help="a header that goes through")
+    connections.add_argument(
+        "--per-session", action="store_true", help="one connection to TARGET for each client session"
+    )
     result.add_argument(
-        "--pass-method",
+        "--forward-header", action="append", metavar="NAME", help="a header that goes through"
+    )
+    result.add_argument(
+        "--forward-method",
         action="append",
         default=[],
         metavar="NAME[=CAPABILITY]",
@@ -91,20 +95,20 @@ def _bridge(options: argparse.Namespace) -> Server:
     from ..gateway.callers import jwt_callers
 
     known = {*BY_NAME, *_ERAS}
-    for name in (options.revision, *(options.front_revision or ())):
+    for name in (options.revision, *(options.serve_revision or ())):
         if name not in known:
             raise ValueError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
     more: dict[str, Any] = {"env": _environment(options.env)} if options.env else {}
-    if options.front_revision:
-        more["revisions"] = options.front_revision
+    if options.serve_revision:
+        more["revisions"] = options.serve_revision
     callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
     made = Proxy(
         read_target(options.target),
         connections="session" if options.per_session else "principal",
         timeout=options.timeout,
-        pass_headers=options.pass_header or (),
-        pass_methods={
-            name: said or None for name, _, said in (one.partition("=") for one in options.pass_method)
+        forward_headers=options.forward_header or (),
+        forward_methods={
+            name: said or None for name, _, said in (one.partition("=") for one in options.forward_method)
         },
         revision=options.revision,
         headers=read_headers(options.header),

@@ -4,7 +4,7 @@ A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with `
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
 ``describe``, ``hide``, ``preset_arguments``, ``default``, ``rename_arguments``, ``schemas``, ``max_bytes`` (as
 `Server.transform` takes them), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
-``pass_headers``, ``pass_methods``, ``middleware`` (names of `middleware`, each alone or with its options),
+``forward_headers``, ``forward_methods``, ``middleware`` (names of `middleware`, each alone or with its options),
 ``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
 ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
@@ -44,7 +44,7 @@ _TRANSPORTS: Final = {
 _ERAS: Final = ("auto", "modern", "legacy")
 _AS_WRITTEN: Final = (
     "cwd", "headers", "prefix", "rename", "describe", "hide", "preset_arguments", "default", "rename_arguments",
-    "timeout", "revision", "auth", "pass_methods", "schemas", "max_bytes", "start_timeout",
+    "timeout", "revision", "auth", "forward_methods", "schemas", "max_bytes", "start_timeout",
 )  # fmt: skip
 """Members that mean what stands in the file."""
 
@@ -98,8 +98,8 @@ class Entry(Struct, kw_only=True, frozen=True):
     timeout: float | None = None
     revision: str | None = None
     auth: str | AuthMembers | None = None
-    pass_headers: tuple[str, ...] = ()
-    pass_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
+    forward_headers: tuple[str, ...] = ()
+    forward_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
     schemas: str | None = None
     max_bytes: int | None = None
     middleware: tuple[str | dict[str, dict[str, Any]], ...] = ()
@@ -134,8 +134,8 @@ class _Members(Struct, kw_only=True):
     timeout: float | None = None
     revision: str | None = None
     auth: str | AuthMembers | None = None
-    pass_headers: list[str] = []
-    pass_methods: dict[str, str | None] | list[str] = []
+    forward_headers: list[str] = []
+    forward_methods: dict[str, str | None] | list[str] = []
     schemas: str | None = None
     max_bytes: int | None = None
     middleware: list[str | dict[str, dict[str, Any]]] = []
@@ -257,7 +257,7 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
         url=_url(urls[0], given.type or given.transport, place) if urls else "",
         tools=None if given.tools is None else tuple(given.tools),
         exclude=tuple(given.exclude),
-        pass_headers=tuple(given.pass_headers),
+        forward_headers=tuple(given.forward_headers),
         middleware=tuple(given.middleware),
         memory=_bytes(given.memory, place),
         **{name: getattr(given, name) for name in _AS_WRITTEN},

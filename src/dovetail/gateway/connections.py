@@ -61,7 +61,7 @@ class Way(Struct, frozen=True, kw_only=True):
     shared: bool
     timeout: float | None
     max_connections: int
-    pass_headers: frozenset[str]
+    forward_headers: frozenset[str]
     added: Mapping[str, Method]
     """Methods of its author's own that are passed on."""
 
@@ -184,7 +184,7 @@ class UpstreamConnections:
             held=self.held,
             tell=self._telling(caller),
             timeout=way.timeout,
-            pass_headers=way.pass_headers,
+            forward_headers=way.forward_headers,
             added=way.added,
             mark=way.mark,
         )

@@ -221,8 +221,8 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         entry.target,
         entry.name,
         timeout=entry.timeout,
-        pass_headers=entry.pass_headers,
-        pass_methods=entry.pass_methods,
+        forward_headers=entry.forward_headers,
+        forward_methods=entry.forward_methods,
         **options,
     )
     view: dict[str, Any] = {name: given for name in _SHAPED if (given := getattr(entry, name))}

@@ -72,7 +72,7 @@ class OwnMethods:
             found[0].part.server.take_note(notice)
 
 
-def passed_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[str, Method]:
+def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[str, Method]:
     """Methods of a server behind that are passed on, by name: alone, or each with the capability it belongs to.
 
     Raises:

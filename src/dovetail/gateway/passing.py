@@ -210,7 +210,7 @@ class Passing:
             asking["came"] = call.came
         if PROGRESS_TOKEN in call.meta:
             asking["pass_progress"] = self._progress
-        if upstream.pass_headers:
+        if upstream.forward_headers:
             asking["headers"] = upstream.headers(call)
         timeout = upstream.unhurried if self._may_become_task() else upstream.timeout
         repeat = name in upstream.harmless if name is not None else call.method in _HARMLESS

@@ -31,7 +31,7 @@ class Proxy(Server):
     Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
     There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
     session. There are ``max_connections`` at most.
-    ``pass_headers`` are the names of headers that go through; no other does, and no token. ``pass_methods``
+    ``forward_headers`` are the names of headers that go through; no other does, and no token. ``forward_methods``
     are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
     capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
     (seconds) is the most a call behind may take, ``middleware`` runs around all calls; with ``required`` the proxy does
@@ -46,8 +46,8 @@ class Proxy(Server):
         *,
         connections: Sharing = "principal",
         timeout: float | None = None,
-        pass_headers: Iterable[str] = (),
-        pass_methods: Mapping[str, str | None] | Iterable[str] = (),
+        forward_headers: Iterable[str] = (),
+        forward_methods: Mapping[str, str | None] | Iterable[str] = (),
         required: bool = False,
         max_connections: int = UPSTREAMS_KEPT,
         revisions: Sequence[str | Revision] = REVISIONS,
@@ -62,8 +62,8 @@ class Proxy(Server):
             name=name,
             connections=connections,
             timeout=timeout,
-            pass_headers=pass_headers,
-            pass_methods=pass_methods,
+            forward_headers=forward_headers,
+            forward_methods=forward_methods,
             max_connections=max_connections,
         )
         self._named, self._required = name is not None, required

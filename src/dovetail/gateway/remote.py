@@ -30,7 +30,7 @@ from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
 from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .connections import Sharing, UpstreamConnections, Way
-from .own_methods import passed_methods
+from .own_methods import forwarded_methods
 from .parts import LoopError, Shown
 from .passing import Passing
 from .selecting import Traits
@@ -58,13 +58,13 @@ class RemotePart:
         name: str | None = None,
         connections: Sharing = "principal",
         timeout: float | None = None,
-        pass_headers: Iterable[str] = (),
-        pass_methods: Mapping[str, str | None] | Iterable[str] = (),
+        forward_headers: Iterable[str] = (),
+        forward_methods: Mapping[str, str | None] | Iterable[str] = (),
         max_connections: int = UPSTREAMS_KEPT,
     ) -> None:
         parsed = parse_target(target)
         self.label = name or parsed.label
-        self.added: Mapping[str, Method] = passed_methods(pass_methods)
+        self.added: Mapping[str, Method] = forwarded_methods(forward_methods)
         self._mark = secrets.token_hex(8)
         """By which a request that comes back here is known."""
         way = Way(
@@ -75,7 +75,7 @@ class RemotePart:
             shared=connections == "principal",
             timeout=timeout,
             max_connections=max_connections,
-            pass_headers=frozenset(header.lower() for header in pass_headers),
+            forward_headers=frozenset(header.lower() for header in forward_headers),
             added=self.added,
         )
         self._connections = UpstreamConnections(way, tell=self._tell, down=self._down)

@@ -87,7 +87,7 @@ class Upstream:
         held: HeldCalls,
         tell: Callable[[News], None],
         timeout: float | None,
-        pass_headers: frozenset[str],
+        forward_headers: frozenset[str],
         added: Mapping[str, Method],
         mark: str,
     ) -> None:
@@ -98,7 +98,7 @@ class Upstream:
         self.held, self.timeout = held, timeout
         self.unhurried = Timeouts(idle=None, total=timeout)
         """For calls of which the server behind may make tasks."""
-        self._tell, self.pass_headers, self.added = tell, pass_headers, added
+        self._tell, self.forward_headers, self.added = tell, forward_headers, added
         self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
         self._shown: dict[ListName, Shown] = {}
         self._fresh: set[ListName] = set()
@@ -233,7 +233,7 @@ class Upstream:
         given: Any = call.scope.get("headers") or ()
         pairs: Any = cast("Mapping[Any, Any]", given).items() if isinstance(given, Mapping) else given
         texts = ((_text(name).lower(), _text(value)) for name, value in pairs)
-        return {name: value for name, value in texts if name in self.pass_headers} or None
+        return {name: value for name, value in texts if name in self.forward_headers} or None
 
     def declared_for(self, front: m.ClientCapabilities) -> Mapping[str, Any]:
         """What a modern server is told that a legacy client can do; that of a session is always the same."""
