@@ -707,3 +707,35 @@ async def test_a_task_that_a_worker_runs_passes_the_guards_of_both_processes(
         await asyncio.wait([serving])
     begun = [line for line in audited("front") if line[1] == "begun"]
     assert [(name, "ok", task) for name, _, task in begun] == audited("back")
+
+
+@pytest.mark.parametrize("around", [lambda home: home, mounting])
+@run
+async def test_a_cached_result_is_not_given_to_a_caller_who_has_lost_the_right(around: Any) -> None:
+    may = [True]
+    home = Server("home", middleware=[Caching(60, tools=["secret", "open"])])
+    home.add_tool(lambda: "s", name="secret", description="d", scopes=["admin"])
+    home.add_tool(lambda: "o", name="open", description="d", auth=lambda principal: may[0])
+    home.add_resource("x://r", lambda: "r", name="r", auth=lambda principal: may[0])
+    server = around(home)
+    prefix = "" if server is home else "far_"
+    uri = "x://r" if server is home else "x://far/r"
+    peer = Peer(server, R4)
+    peer.principal = Principal("ann", scopes=frozenset({"admin"}))
+    for tool in ("secret", "open"):
+        assert not (await plainly(peer, prefix + tool, {})).is_error
+    assert "result" in await peer.send("resources/read", uri=uri)
+    peer.principal, may[0] = Principal("ann"), False
+    for tool in ("secret", "open"):
+        assert (await plainly(peer, prefix + tool, {})).is_error
+    assert "error" in await peer.send("resources/read", uri=uri)
+
+
+@run
+async def test_a_cached_result_is_not_given_once_the_tool_is_hidden() -> None:
+    server = Server("home", middleware=[Caching(60, tools=["look"])])
+    server.add_tool(lambda: "seen", name="look", description="d")
+    peer = Peer(server, R4)
+    assert (await plainly(peer, "look", {})).text == "seen"
+    server.hide("look")
+    assert (await plainly(peer, "look", {})).is_error

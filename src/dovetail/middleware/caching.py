@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import ChannelAround
+from ..core.rights import visible
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
@@ -20,8 +21,8 @@ from ..settings import CACHE_BYTES, CACHE_ENTRIES
 from ..stores.places import client_of
 from .outcomes import of_result
 
-_Key = tuple[Hashable, str, tuple[str, bytes], str, bytes]
-"""The client, the method, what it is about, and what the handler can see of the client."""
+_Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
+"""The client, the method, what it is about, what the handler can see of the client, and its scopes."""
 
 
 class _Watched(ChannelAround):
@@ -95,9 +96,12 @@ class Caching(Middleware):
         self, what: tuple[str, bytes], kind: type[Struct], request: Request, call_next: Next
     ) -> Struct | Raw:
         call, channel = request.call, request.channel
+        if request.run is not None or not self._may(request):
+            return await call_next(request)  # it is refused, or answered by no handler
         # What a handler can see of a client may change its answer: revision and capabilities are part of the key.
         said = msgspec.json.encode(call.capabilities, order="sorted")
-        key = (client_of(call), call.method, what, call.revision.name, said)
+        scopes = frozenset[str]() if call.principal is None else call.principal.scopes
+        key = (client_of(call), call.method, what, call.revision.name, said, scopes)
         found = self._kept.get(key)
         if found is not None and 0 <= found[0] - self._clock() <= self._ttl:
             self.hits += 1
@@ -110,6 +114,18 @@ class Caching(Middleware):
         if type(result) is kind and not asked and of_result(result) == "ok":
             self._keep(key, result)
         return result
+
+    def _may(self, request: Request) -> bool:
+        """Whether the caller may use the component now: what was answered before they lost a right is not repeated."""
+        server, call = self._server, request.call
+        if server is None:
+            return True
+        if call.method == "tools/call":
+            entry = server.tools.get(call.params.name)
+            rights = () if entry is None else entry.rights
+        else:
+            rights = server.register.rights_of(request.name)
+        return not rights or visible(rights, call.principal)
 
     def _keep(self, key: _Key, result: Struct | Raw) -> None:
         data = msgspec.json.encode(result)
