@@ -47,7 +47,7 @@ def shop(**options: Any) -> Server:
     @server.tool
     async def keep(ctx: Context) -> str:
         """Keep something."""
-        return await ctx.keep({"of": str(ctx.principal)})
+        return await ctx.create_handle({"of": str(ctx.principal)})
 
     @server.tool
     async def look(it: Handle[dict[str, str]]) -> str:

@@ -159,7 +159,7 @@ async def test_resources_prompts_raw_tools_and_handles_have_them_too() -> None:
 
     @server.tool
     async def keep(ctx: Context) -> str:
-        return await ctx.keep("kept")
+        return await ctx.create_handle("kept")
 
     @server.tool
     async def both(handle: Handle[str], said: str = Depends(word)) -> str:

@@ -26,7 +26,7 @@ def shop(store: Store | None = None, clock: Any = None) -> Server:
 
     @server.tool
     async def open_cart(ctx: Context, ttl: float | None = None) -> str:
-        return await ctx.keep(Cart(), ttl=ttl)
+        return await ctx.create_handle(Cart(), ttl=ttl)
 
     @server.tool
     async def add(cart: Handle[Cart], item: str) -> list[str]:
@@ -47,7 +47,7 @@ def shop(store: Store | None = None, clock: Any = None) -> Server:
 
     @server.tool
     async def keep_text(ctx: Context) -> str:
-        return await ctx.keep("just text")
+        return await ctx.create_handle("just text")
 
     @server.tool
     async def remember(key: str, value: Any, ctx: Context, ttl: float | None = None) -> None:
@@ -171,7 +171,7 @@ async def test_with_neither_the_handler_is_told_what_to_use() -> None:
             told.append(error.message)
 
     await Peer(server).result("tools/call", name="use", arguments={})
-    assert "ctx.keep" in told[0]
+    assert "ctx.create_handle" in told[0]
     assert "Handle[" in told[0]
 
 
@@ -192,7 +192,7 @@ async def test_what_is_too_large_or_no_json_is_refused_to_the_handler() -> None:
     @server.tool
     async def use(ctx: Context) -> None:
         for value in ("x" * (1 << 21), object()):
-            for way in (ctx.keep(value), ctx.state.set("k", value)):
+            for way in (ctx.create_handle(value), ctx.state.set("k", value)):
                 try:
                     await way
                 except (TypeError, ValueError) as error:

@@ -39,7 +39,7 @@ def make(store: Store | None = None, **limits: int) -> Server:
 
     @server.tool
     async def keep(ctx: Context, count: int = 1) -> list[str]:
-        return [await ctx.keep("x") for _ in range(count)]
+        return [await ctx.create_handle("x") for _ in range(count)]
 
     @server.tool
     async def release(kept: Handle[str]) -> None:
@@ -48,7 +48,7 @@ def make(store: Store | None = None, **limits: int) -> Server:
 
     @server.tool
     async def keep_large(ctx: Context, count: int, size: int) -> list[str]:
-        return [await ctx.keep("x" * size) for _ in range(count)]
+        return [await ctx.create_handle("x" * size) for _ in range(count)]
 
     @server.tool
     async def grow(kept: Handle[str], size: int) -> None:

@@ -42,7 +42,7 @@ def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
 
         @server.tool
         async def note(ctx: Context) -> str:
-            return await ctx.keep("x")
+            return await ctx.create_handle("x")
 
         async with served(server) as site:
             await until_said(site, (200, True))

@@ -29,7 +29,7 @@ def shop(store: SqliteStore, ran: list[str]) -> Server:
 
     @server.tool
     async def keep(ctx: Context) -> str:
-        return await ctx.keep({"a": 1})
+        return await ctx.create_handle({"a": 1})
 
     @server.tool
     async def look(cart: Handle[dict[str, int]]) -> int:

@@ -31,7 +31,7 @@ from .asking.questions import (
     SampleOptions,
 )
 from .elsewhere import chosen
-from .handles import State, keep
+from .handles import State, create_handle
 from .signatures.plain_types import encode
 
 if TYPE_CHECKING:
@@ -366,8 +366,8 @@ class Context:
 
     # What outlives the call
 
-    async def keep(self, value: Any, *, ttl: float | None = None) -> str:
-        """Keep ``value`` for ``ttl`` seconds (an hour) and return the id of its handle, for the model to pass on.
+    async def create_handle(self, value: Any, *, ttl: float | None = None) -> str:
+        """Store ``value`` for ``ttl`` seconds (an hour) and return the id of its handle, for the model to pass on.
 
         A parameter annotated ``Handle[type]`` takes it and arrives loaded. It belongs to the principal of this call.
 
@@ -375,7 +375,7 @@ class Context:
             TypeError, ValueError: the value has no JSON form, or is too large.
             StoreFull: as many are kept as may be, for whoever calls or for all.
         """
-        return await keep(self._server.kept, self._call, value, ttl)
+        return await create_handle(self._server.kept, self._call, value, ttl)
 
     @property
     def state(self) -> State:

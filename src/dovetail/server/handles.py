@@ -1,9 +1,9 @@
 """What outlives a call: values under handles, in place of sessions, and the state of whoever calls.
 
-``handle = await ctx.keep(Cart(), ttl=3600)`` gives an opaque text that the model passes on; a parameter annotated
-``Handle[Cart]`` is that text to clients and a `Handle` with the loaded ``value`` to the function. Handles belong to
-the principal they were made for. Unknown, expired and foreign ones are one and the same error: whoever guesses learns
-nothing.
+``handle = await ctx.create_handle(Cart(), ttl=3600)`` gives an opaque text that the model passes on; a parameter
+annotated ``Handle[Cart]`` is that text to clients and a `Handle` with the loaded ``value`` to the function. Handles
+belong to the principal they were made for. Unknown, expired and foreign ones are one and the same error: whoever
+guesses learns nothing.
 
 ``ctx.state`` belongs to the principal where there is one: it is the same on every connection. Else to the legacy
 session. Where there is neither, nothing says whose it would be: keep the value, and let its handle travel.
@@ -117,7 +117,7 @@ class Handle(Generic[T]):
         return f"Handle({self.value!r})"
 
 
-async def keep(store: Store, call: Call, value: Any, ttl: float | None) -> str:
+async def create_handle(store: Store, call: Call, value: Any, ttl: float | None) -> str:
     """Keep ``value`` for whoever calls and return the id of its handle."""
     data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
     places = await _handles(store).take(owner_of(call.principal, call.scope), ttl, len(bytes(data)))
@@ -290,7 +290,7 @@ def _session_folder(call: Call) -> str:
     if call.session is None:
         raise StateError(
             "nobody is known to whom state could belong: there is neither a principal nor a session. "
-            "Keep the value with ctx.keep and take it as a parameter annotated Handle[…]"
+            "Store the value with ctx.create_handle(…) and take it as a parameter annotated Handle[…]"
         )
     return session_folder(call.session)
 
