@@ -453,7 +453,7 @@ async def multi_input(ctx: Context) -> str:
 async def test_tool_with_task(ctx: Context) -> str:
     """Ask within the call, then go on as a task."""
     answer = await ctx.elicit("What is your name?", Name, key="user_name")
-    await ctx.detach()
+    await ctx.continue_as_task()
     await asyncio.sleep(PAUSE)
     return f"Hello, {answer.data.name}!" if answer.action == "accept" else "Hello!"
 

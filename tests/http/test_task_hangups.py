@@ -52,7 +52,7 @@ async def test_a_task_ends_whose_caller_has_left_before_it_was_named(tool: str, 
 
     @server.tool(task="required", asks_first=True)
     async def detached(ctx: Context) -> None:
-        await ctx.detach()
+        await ctx.continue_as_task()
         await work("detached")
 
     async with served(server) as site:

@@ -131,7 +131,7 @@ async def test_a_handler_cannot_detach_with_a_question_open() -> None:
             await ctx.elicit("Who?", Name, key="who")
         except BaseException:
             pass
-        await ctx.detach()
+        await ctx.continue_as_task()
         return "detached"
 
     reply = await Peer(server, capabilities=DECLARED).send("tools/call", name="stubborn", arguments={})

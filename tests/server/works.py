@@ -95,7 +95,7 @@ class Works:
             """Ask, then work."""
             self.reached.set()
             answer = await ctx.elicit("Who?", Name, key="who")
-            await ctx.detach()
+            await ctx.continue_as_task()
             await self.gate.wait()
             second = await ctx.elicit("Sure?", Name, key="sure")
             return f"{answer.data and answer.data.name} {second.data and second.data.name}"

@@ -223,7 +223,7 @@ class Channel(Protocol):
         """Wait until the peer has taken what was sent."""
         ...
 
-    async def detach(self) -> None:
+    async def continue_as_task(self) -> None:
         """Go on as a task, of which the client gets the id; nothing where the call cannot become one."""
         ...
 
@@ -247,7 +247,7 @@ class PlainChannel:
     def deserted(self) -> bool:
         return False
 
-    async def detach(self) -> None: ...
+    async def continue_as_task(self) -> None: ...
 
     async def close_stream(self) -> None: ...
 
@@ -275,8 +275,8 @@ class ChannelAround(Struct, eq=False):
     async def drain(self) -> None:
         await self.channel.drain()
 
-    async def detach(self) -> None:
-        await self.channel.detach()
+    async def continue_as_task(self) -> None:
+        await self.channel.continue_as_task()
 
     async def close_stream(self) -> None:
         await self.channel.close_stream()

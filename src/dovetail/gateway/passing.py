@@ -294,7 +294,7 @@ class Passing:
         self._detaching = self._detaching or asyncio.Lock()
         async with self._detaching:
             if not self._detached:
-                await self.channel.detach()
+                await self.channel.continue_as_task()
                 self._detached = self.channel.asking is not None
 
     def _may_become_task(self) -> bool:

@@ -260,13 +260,13 @@ class Context:
 
     # The connection
 
-    async def detach(self) -> None:
+    async def continue_as_task(self) -> None:
         """From here on this call is a task: the client gets its id, the handler goes on.
 
         For a tool registered with ``asks_first``; anywhere else nothing happens, and the same handler serves
         clients that know no tasks.
         """
-        await self._channel.detach()
+        await self._channel.continue_as_task()
 
     async def close_stream(self) -> None:
         """Let go of the HTTP stream of this call: the client comes back for the rest of it.

@@ -383,7 +383,7 @@ class Pipeline:
     async def _run_last(self, request: Request) -> Struct | Raw:
         call = request.call
         if request.becomes_task:
-            await request.channel.detach()  # from here on it is a task: the client gets its id
+            await request.channel.continue_as_task()  # from here on it is a task: the client gets its id
         if request.run is not None:
             return await request.run(request)
         if request.task is not None:

@@ -84,7 +84,7 @@ class ToolOptions(SharedOptions, total=False):
     task: TaskSupport
     """Whether a client may, must or cannot have it run as a task and fetch the result later."""
     asks_first: bool
-    """On 2026-07-28 it becomes a task only with ``await ctx.detach()``; until then it asks within the call."""
+    """On 2026-07-28 the call becomes a task with ``await ctx.continue_as_task()``; before, it asks within the call."""
     resume: bool
     """A task whose worker died is run again by another; `ctx.step` results and answers are kept for it."""
     app: Any

@@ -200,7 +200,7 @@ class TaskChannel(PlainChannel):
         if self._before is not None:
             await self._before.drain()
 
-    async def detach(self) -> None:
+    async def continue_as_task(self) -> None:
         """From here on it is a task: the client gets its id, and the handler goes on."""
         if self._before is None or self._detach is None:
             return
