@@ -739,3 +739,34 @@ async def test_a_cached_result_is_not_given_once_the_tool_is_hidden() -> None:
     assert (await plainly(peer, "look", {})).text == "seen"
     server.hide("look")
     assert (await plainly(peer, "look", {})).is_error
+
+
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("name", ["far_drop", "far_drop@1.0", "far_drop@2.0", "far_drop@v1"])
+@pytest.mark.parametrize("behind", [False, True])
+@run
+async def test_no_version_of_a_mounted_tool_walks_around_the_guards_in_front(
+    name: str, revision: str, *, behind: bool
+) -> None:
+    ran: list[str] = []
+    home = Server("home")
+
+    def add(version: str) -> None:
+        @home.tool(name="drop", version=version)
+        async def drop() -> str:
+            ran.append(version)
+            return version
+
+    add("1.0")
+    add("2.0")
+    nosy = Nosy()
+    server = Server("front", middleware=[nosy, Policy(disabled=["far_drop"])])
+    server.mount(Proxy(home, name="inner") if behind else home, prefix="far")
+    async with server.running():
+        peer = Peer(server, revision)
+        assert (await plainly(peer, name, {})).is_error
+        assert ran == []
+        assert [one[1:3] for one in nosy.seen] == [("far_drop", "far_drop")]
+        listed = {tool["name"] for tool in (await peer.result("tools/list"))["tools"]} if behind else set()
+        assert "far_drop" not in listed
+    await home.stop()

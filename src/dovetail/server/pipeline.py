@@ -266,9 +266,8 @@ class Pipeline:
         if entry is not None:
             return entry.definition.name
         elsewhere = self._server.elsewhere
-        if elsewhere is not None and elsewhere.component("tools", name) is not None:
-            return name
-        return split(name)[0]
+        found = None if elsewhere is None else elsewhere.component("tools", name)
+        return split(name)[0] if found is None else found.name
 
     def describe(self, request: Request) -> Component:
         """The component of a request."""
