@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .auth import AuthError, InvalidToken, Unavailable
     from .client import Client, SkillError, StatusError
-    from .core.channel import NoBackChannel
+    from .core.channel import ServerRequestsNotSupported
     from .core.principal import Principal
     from .core.routes import Request, Response
     from .errors import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from .server import (
         Accepted,
         Audio,
-        CannotAsk,
         Context,
         Declined,
         Depends,
@@ -61,12 +60,13 @@ if TYPE_CHECKING:
         File,
         Handle,
         Image,
+        InputNotSupported,
+        InputRejected,
         InputRequired,
         Roots,
         Sample,
         Sampled,
         Server,
-        Unanswered,
     )
     from .server.ambient import get_context
     from .settings import Limits, Reconnect, TaskOptions, Timeouts
@@ -82,16 +82,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "auth": "AuthError InvalidToken Unavailable",
     "client": "Client SkillError StatusError",
-    "core.channel": "NoBackChannel",
+    "core.channel": "ServerRequestsNotSupported",
     "core.principal": "Principal",
     "core.routes": "Request Response",
-    "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
-        RemoteProtocolError RequestTimeout SessionLost StateError ToolError TransportError""",
-    "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
-        Icon ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
+    "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal
+        RegistrationError RemoteProtocolError RequestTimeout SessionLost StateError ToolError
+        TransportError""",
+    "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult Icon
+        ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
         TextContent Tool ToolAnnotations""",
-    "server": """Accepted Audio CannotAsk Context Declined Depends Elicit ElicitUrl File Handle Image InputRequired
-        Roots Sample Sampled Server Unanswered""",
+    "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image
+        InputNotSupported InputRejected InputRequired Roots Sample Sampled Server""",
     "server.ambient": "get_context",
     "stores": "StoreError StoreFull StoreUnavailable StoreUnreadable",
     "surface.apps": "App",
@@ -105,17 +106,17 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Accepted", "Annotations", "App", "Audio", "AudioContent", "AuthError", "CallToolResult", "CannotAsk",
-    "CapabilityError", "Client", "Clients", "Completion", "ConfigError", "Context", "ContractError",
-    "Declined", "Depends", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File", "FileResource",
-    "FolderResource", "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputRequired",
-    "InvalidToken", "Keys", "Limits", "LocalProtocolError", "LockError", "NoBackChannel", "Principal",
+    "Accepted", "Annotations", "App", "Audio", "AudioContent", "AuthError", "CallToolResult", "CapabilityError",
+    "Client", "Clients", "Completion", "ConfigError", "Context", "ContractError", "Declined", "Depends",
+    "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File", "FileResource", "FolderResource",
+    "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputNotSupported", "InputRejected",
+    "InputRequired", "InvalidToken", "Keys", "Limits", "LocalProtocolError", "LockError", "Principal",
     "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal", "RegistrationError",
-    "RemoteProtocolError", "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response",
-    "Root", "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError",
-    "StateError", "StatusError", "StoreError", "StoreFull", "StoreUnavailable", "StoreUnreadable",
+    "RemoteProtocolError", "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response", "Root",
+    "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "ServerRequestsNotSupported", "SessionLost",
+    "SkillError", "StateError", "StatusError", "StoreError", "StoreFull", "StoreUnavailable", "StoreUnreadable",
     "TaskOptions", "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations", "ToolError",
-    "TransportError", "Unanswered", "Unavailable", "UrlResource", "__version__", "get_context",
+    "TransportError", "Unavailable", "UrlResource", "__version__", "get_context",
 ]  # fmt: skip
 
 

@@ -203,7 +203,7 @@ _ROWS: Final = (
     Kind("connection_closed", "Connection closed", delivery="local"),
     Kind("session_lost", "Session lost", delivery="local"),
     Kind("state", "The connection is not ready", delivery="local"),
-    Kind("no_back_channel", "This call has no way back to the client", delivery="local"),
+    Kind("server_requests_not_supported", "This call has no way back to the client", delivery="local"),
     Kind("registration", "Cannot be registered", delivery="registration"),
 )
 # fmt: on

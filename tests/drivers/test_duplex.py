@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.core.channel import Call, Channel, Link, NoBackChannel
+from dovetail.core.channel import Call, Channel, Link, ServerRequestsNotSupported
 from dovetail.drivers.duplex import accept
 from dovetail.errors import ProtocolError, SessionLost, ToolError, TransportError
 from dovetail.model import ProgressNotificationParams, RequestParams
@@ -291,7 +291,7 @@ def test_a_legacy_call_can_ask_the_client(revision: str) -> None:
 @run
 async def test_a_modern_call_has_no_way_back() -> None:
     async def asking(call: Call, channel: Channel) -> Any:
-        with pytest.raises(NoBackChannel):
+        with pytest.raises(ServerRequestsNotSupported):
             await channel.request("roots/list", RequestParams())
         return text("as expected")
 

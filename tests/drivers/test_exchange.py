@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.core.channel import Call, Channel, NoBackChannel, Session
+from dovetail.core.channel import Call, Channel, ServerRequestsNotSupported, Session
 from dovetail.drivers.exchange import NOBODY, Writer, exchange
 from dovetail.drivers.run import Runner
 from dovetail.errors import ProtocolError, Refusal
@@ -115,7 +115,7 @@ async def test_what_is_said_after_the_reply_reaches_nobody() -> None:
 @run
 async def test_there_is_no_way_back() -> None:
     async def ask(call: Call, channel: Channel) -> Any:
-        with pytest.raises(NoBackChannel):
+        with pytest.raises(ServerRequestsNotSupported):
             await channel.request("roots/list", RequestParams())
         return text("as expected")
 

@@ -142,7 +142,7 @@ OTHERWISE = {
     "pagination_not_supported": ("dialects/test_reference_erlmcp.py", "-32073"),
     "invalid_offset": ("dialects/test_reference_erlmcp.py", "-32076"),
     "session_lost": ("drivers/test_duplex.py", "SessionLost"),
-    "no_back_channel": ("server/test_asking.py", "no way back"),
+    "server_requests_not_supported": ("server/test_asking.py", "no way back"),
 }
 """Where a test shows it by a status, a number or a class."""
 

@@ -214,7 +214,7 @@ class Channel(Protocol):
         """Ask the client and return its decoded result.
 
         Raises:
-            NoBackChannel: this call has no way back to the client.
+            ServerRequestsNotSupported: this call cannot send requests to the client.
             ProtocolError: the client answered with an error.
         """
         ...
@@ -282,10 +282,10 @@ class ChannelAround(Struct, eq=False):
         await self.channel.close_stream()
 
 
-class NoBackChannel(DovetailError):
-    """Nobody listens for requests on this call: modern era, or a stateless exchange."""
+class ServerRequestsNotSupported(DovetailError):
+    """This call cannot send requests to the client: the revision is modern, or the exchange is stateless."""
 
-    kind = "no_back_channel"
+    kind = "server_requests_not_supported"
 
 
 @runtime_checkable

@@ -25,10 +25,10 @@ from ..core.channel import (
     Cancel,
     Event,
     Link,
-    NoBackChannel,
     Notice,
     PlainChannel,
     Reply,
+    ServerRequestsNotSupported,
     Service,
     Session,
 )
@@ -72,7 +72,7 @@ class CallChannel(PlainChannel, Struct, eq=False):
     async def request(self, method: str, params: Struct) -> Any:
         if self.call.session is None:
             # 2026-07-28: the server sends no requests; questions go back with the result.
-            raise NoBackChannel
+            raise ServerRequestsNotSupported
         duplex = self.duplex
         try:
             return await duplex.request(method, params, duplex.patience)

@@ -16,10 +16,10 @@ from ..core.channel import (
     EMPTY,
     Call,
     Event,
-    NoBackChannel,
     Notice,
     PlainChannel,
     Reply,
+    ServerRequestsNotSupported,
     Service,
     Session,
     Violation,
@@ -88,7 +88,7 @@ class ExchangeChannel(PlainChannel, Struct, eq=False):
             self.writer.notify(data)
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise NoBackChannel
+        raise ServerRequestsNotSupported
 
     async def drain(self) -> None:
         await self.writer.drain()

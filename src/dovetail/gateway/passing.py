@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from .. import model as m
 from ..auth.core.problems import AuthError
-from ..core.channel import Call, Channel, NoBackChannel
+from ..core.channel import Call, Channel, ServerRequestsNotSupported
 from ..core.metadata import of_version
 from ..core.rounds import Rounds, put, put_as
 from ..drivers.requests import SendOptions
@@ -178,7 +178,7 @@ class Passing:
             return msgspec.convert(answer, METHODS[method].result)
         try:
             return await self.channel.request(method, params or m.RequestParams())
-        except NoBackChannel as error:
+        except ServerRequestsNotSupported as error:
             raise ProtocolError("method_not_found", "the client in front cannot be asked here") from error
 
     # --- sending ------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from ..core.channel import NoBackChannel, PlainChannel
+from ..core.channel import PlainChannel, ServerRequestsNotSupported
 from ..core.principal import key_of
 from ..core.rounds import Put, Rounds, Wanted
 from ..errors import DovetailError, ProtocolError, Refusal
@@ -216,7 +216,7 @@ class _Far(PlainChannel):
         self._say(_Said(method, Raw(_write(whole(params)))))
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise NoBackChannel("its client has to be asked with the result")
+        raise ServerRequestsNotSupported("its client has to be asked with the result")
 
     async def drain(self) -> None: ...
 

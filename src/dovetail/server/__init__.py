@@ -1,6 +1,6 @@
 """Servers: what their authors use."""
 
-from .asking.ask import CannotAsk, InputRequired, Unanswered
+from .asking.ask import InputNotSupported, InputRejected, InputRequired
 from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
 from .context import Context
 from .handles import Handle
@@ -12,7 +12,6 @@ from .signatures.depends import Depends
 __all__ = [
     "Accepted",
     "Audio",
-    "CannotAsk",
     "Context",
     "Declined",
     "Depends",
@@ -21,6 +20,8 @@ __all__ = [
     "File",
     "Handle",
     "Image",
+    "InputNotSupported",
+    "InputRejected",
     "InputRequired",
     "Middleware",
     "Question",
@@ -31,5 +32,4 @@ __all__ = [
     "Sample",
     "Sampled",
     "Server",
-    "Unanswered",
 ]

@@ -14,14 +14,14 @@ from typing import Any, NoReturn
 
 from msgspec import UNSET
 
-from ..core.channel import EMPTY, Call, NoBackChannel
+from ..core.channel import EMPTY, Call, ServerRequestsNotSupported
 from ..drivers.run import from_outside
 from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
 from ..stores.base import StoreError, StoreFull
 from ..wire.dialects.base import VENDOR
-from .asking.ask import CannotAsk, Unanswered, plain
+from .asking.ask import InputNotSupported, InputRejected, plain
 from .running import HandlerTimeout
 from .signatures.plain_types import UNWRITABLE, readable
 from .signatures.problems import ReturnError
@@ -29,7 +29,7 @@ from .signatures.returns import block, writable
 
 logger = logging.getLogger("dovetail.server")
 
-_OURS = (ToolError, Refusal, ProtocolError, HandlerTimeout, CapabilityError, NoBackChannel)
+_OURS = (ToolError, Refusal, ProtocolError, HandlerTimeout, CapabilityError, ServerRequestsNotSupported)
 """Failures whose text was written to be read by a peer."""
 
 
@@ -48,7 +48,7 @@ class Failures:
         """
         if from_outside(error, call):
             raise error
-        if isinstance(error, CannotAsk) and call.revision.modern:
+        if isinstance(error, InputNotSupported) and call.revision.modern:
             raise missing_capability(error) from None
         if isinstance(error, StoreError):
             raise not_kept(error) from None
@@ -60,9 +60,9 @@ class Failures:
             # Nobody cancelled the call: work inside of the tool was.
             raise ProtocolError("tool_cancelled", data={"tool": name}) from None
         kind, text, meta = self._explain(error, f"tool {name!r}")
-        unanswered = isinstance(error, Unanswered)
-        if self._shows_as_error("tool_execution_failed" if unanswered else kind, call):
-            if unanswered and not kind.startswith(("sampling_", "model_", "invalid_model_")):
+        rejected = isinstance(error, InputRejected)
+        if self._shows_as_error("tool_execution_failed" if rejected else kind, call):
+            if rejected and not kind.startswith(("sampling_", "model_", "invalid_model_")):
                 kind = "tool_execution_failed"  # its number was said by the client, not to it
             elif isinstance(error, ProtocolError):
                 raise error
@@ -89,7 +89,7 @@ class Failures:
             raise error
         if isinstance(error, StoreError):
             raise not_kept(error) from None
-        if isinstance(error, CannotAsk) and call.revision.modern:
+        if isinstance(error, InputNotSupported) and call.revision.modern:
             raise missing_capability(error) from None
         own, text, meta = self._explain(error, what)
         if isinstance(error, HandlerTimeout):
@@ -137,7 +137,7 @@ def unreadable(error: BaseException, kind: str) -> str:
     )
 
 
-_UNASKED = frozenset({"capability_not_supported", "no_back_channel"})
+_UNASKED = frozenset({"capability_not_supported", "server_requests_not_supported"})
 """Raised to the handler by a question that cannot be asked: a failed tool when the handler lets it pass."""
 
 
@@ -148,7 +148,7 @@ def not_kept(error: StoreError) -> ProtocolError:
     return ProtocolError(error.kind, data={"retryAfterMs": later})
 
 
-def missing_capability(error: CannotAsk) -> ProtocolError:
+def missing_capability(error: InputNotSupported) -> ProtocolError:
     """What 2026-07-28 answers when a call cannot go on without something the client did not declare."""
     return ProtocolError(
         "missing_required_client_capability",

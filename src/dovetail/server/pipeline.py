@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel, NoBackChannel, PlainChannel
+from ..core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import (
@@ -91,7 +91,7 @@ class _Unheard(PlainChannel):
     def notify(self, method: str, params: Struct | None) -> None: ...
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise NoBackChannel
+        raise ServerRequestsNotSupported
 
     async def drain(self) -> None: ...
 

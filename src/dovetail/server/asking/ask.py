@@ -41,12 +41,12 @@ class Unwind(BaseException):
     """
 
 
-class CannotAsk(CapabilityError):
-    """This client never said it can be asked that."""
+class InputNotSupported(CapabilityError):
+    """The client did not declare the capability that an input request needs."""
 
 
-class Unanswered(ProtocolError):
-    """The client answered a question with an error: the user said no, or something failed over there."""
+class InputRejected(ProtocolError):
+    """The client answered an input request with an error: the user refused, or the client failed."""
 
 
 class InputRequired(Result):
@@ -150,7 +150,7 @@ class LegacyAsking:
         try:
             result = await self._channel.request(question.method, params)
         except ProtocolError as error:
-            raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
+            raise InputRejected(error.kind, error.message, data=error.data, code=error.code) from error
         finally:
             if stopped is not None:
                 stopped.resume()
@@ -199,7 +199,7 @@ class LegacyAsking:
         asked, call = question.put, self._call
         need = asked.need
         if METHODS[asked.method].since > call.revision.index or not call.capabilities.has(need):
-            raise CannotAsk(need, f"the client did not declare the capability {need!r}")
+            raise InputNotSupported(need, f"the client did not declare the capability {need!r}")
         return asked.params
 
 
@@ -250,7 +250,7 @@ class ModernAsking:
             if type(answer) is not Wanted:
                 return question.read(answer)
         except CapabilityError as error:
-            raise CannotAsk(error.capability, error.message) from None
+            raise InputNotSupported(error.capability, error.message) from None
         except RemoteProtocolError as error:
             raise self._rounds.refuse(error) from None
         self.open = True
@@ -273,7 +273,7 @@ class ModernAsking:
             try:
                 self._rounds.want(put(request), key)
             except CapabilityError as error:
-                raise CannotAsk(error.capability, error.message) from None
+                raise InputNotSupported(error.capability, error.message) from None
         return self._rounds.result()
 
     def result(self) -> InputRequiredResult:

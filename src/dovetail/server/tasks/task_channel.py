@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ...core.channel import Call, Channel, NoBackChannel, PlainChannel
+from ...core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...wire.methods import METHODS
 from ...wire.seal import digest
@@ -194,7 +194,7 @@ class TaskChannel(PlainChannel):
             self._tell(method, params)
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise NoBackChannel
+        raise ServerRequestsNotSupported
 
     async def drain(self) -> None:
         if self._before is not None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...core.channel import Call, Channel, NoBackChannel
+from ...core.channel import Call, Channel, ServerRequestsNotSupported
 from ...core.metadata import check
 from ...core.rights import unknown, visible
 from ...core.rounds import put
@@ -268,7 +268,7 @@ class TaskMethods:
         params = job.related(asked.params or RequestParams())
         try:
             answer = await channel.request(asked.method, params)
-        except (ProtocolError, Refusal, NoBackChannel) as error:
+        except (ProtocolError, Refusal, ServerRequestsNotSupported) as error:
             await self.tasks.refuse_answer(job, key, error)
         except BaseException:
             job.release(key)

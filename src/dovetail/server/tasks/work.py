@@ -30,7 +30,7 @@ from ...settings import NAME_ECHO
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
 from ...wire.methods import METHODS
-from ..asking.ask import LegacyAsking, Unanswered, asking_for
+from ..asking.ask import InputRejected, LegacyAsking, asking_for
 from .dependencies import Dependencies
 from .jobs import Executor, InProcessExecutor, Job
 from .kept import LEGACY, MODERN, KeptTasks
@@ -347,7 +347,7 @@ class Tasks:
             return
         future = job.answers.get(key)
         if future is not None and not future.done():
-            future.set_exception(Unanswered(error.kind, error.message, data=getattr(error, "data", UNSET)))
+            future.set_exception(InputRejected(error.kind, error.message, data=getattr(error, "data", UNSET)))
             job.machine.withdraw([key], self._server.clock())
             await self._tell_change(job)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel, PlainChannel
+from ....core.channel import Call, PlainChannel, ServerRequestsNotSupported
 from ....core.limits import UNCOUNTED_BYTES
 from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
@@ -134,10 +134,12 @@ class SessionChannel(PlainChannel, Struct, eq=False):
     async def request(self, method: str, params: Struct) -> Any:
         options = self.calls.options
         if options.json_only:
-            raise NoBackChannel("questions need a stream to the client; this server answers with JSON only")
+            raise ServerRequestsNotSupported(
+                "questions need a stream to the client; this server answers with JSON only"
+            )
         live = self.live
         if live.session.codec.dialect.refuse_responses:
-            raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
+            raise ServerRequestsNotSupported("this dialect takes no answers, so nothing can be asked")
         asking = live.requests or live.ask()
         try:
             return await asking.request(method, params, self.calls.answer_limits, write=self._ask)

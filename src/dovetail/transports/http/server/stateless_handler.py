@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel, PlainChannel
+from ....core.channel import Call, PlainChannel, ServerRequestsNotSupported
 from ....core.endpoint import LISTEN
 from ....core.limits import UNCOUNTED_BYTES
 from ....core.principal import Principal
@@ -159,7 +159,7 @@ class StatelessChannel(PlainChannel, Struct, eq=False):
         return self.exchange.lost
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise NoBackChannel
+        raise ServerRequestsNotSupported
 
     async def drain(self) -> None:
         if self.stream is not None:
