@@ -71,7 +71,7 @@ class Visit(ours.Visit):
             on_list_changed=lambda kind: self.changed.set(),
             env=hosts.environ(),
             on_stderr=lambda _: None,
-            probe_timeout=30,
+            discovery_timeout=30,
             timeouts=Timeouts(connect=60),
         )
 

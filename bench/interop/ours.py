@@ -31,7 +31,7 @@ class Visit:
             env=env,
             on_stderr=lambda _: None,
             # Some peers take seconds to start on a busy machine; that says nothing about their era.
-            probe_timeout=30,
+            discovery_timeout=30,
             timeouts=Timeouts(connect=60),
         )
 

@@ -14,7 +14,7 @@ import pytest
 
 import dovetail
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from tests.client.fake_http import DISCOVERED, INITIALIZED
 from tests.support.aio import run
 
@@ -60,7 +60,7 @@ async def test_a_call_over_http_stays_within_its_budget(revision: str) -> None:
         if event == "call" and (code.co_filename.startswith(OURS) or code.co_name == "create_task"):
             calls.append(f"{code.co_filename.removeprefix(OURS)}:{code.co_qualname}")
 
-    async with Client(url, revision=revision, known_servers=KnownServers()) as client:
+    async with Client(url, revision=revision, server_cache=ServerCache()) as client:
         for _ in range(5):  # what is made once is made
             await client.call_tool("add", {"a": 2, "b": 3})
         sys.setprofile(profile)

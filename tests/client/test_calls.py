@@ -280,7 +280,9 @@ async def test_what_the_server_does_not_offer_is_not_sent(revision: str) -> None
         return "x"
 
     said: list[bytes] = []
-    async with Client(server, revision=revision, tap=lambda sender, message: said.append(message)) as client:
+    async with Client(
+        server, revision=revision, on_message=lambda sender, message: said.append(message)
+    ) as client:
         said.clear()
         with pytest.raises(CapabilityError) as caught:
             await client.list_prompts()
@@ -438,7 +440,7 @@ async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit(
 @run
 async def test_every_call_takes_the_options_of_a_call_and_no_others() -> None:
     heard: list[dict[str, Any]] = []
-    options: dict[str, Any] = {"tap": lambda sender, data: heard.append(json.loads(data))}
+    options: dict[str, Any] = {"on_message": lambda sender, data: heard.append(json.loads(data))}
     async with Client(make_server(), **options) as client:
         meta = {"com.example/trace": "t1"}
         calls: tuple[Callable[..., Any], ...] = (

@@ -121,7 +121,7 @@ async def test_contents_without_an_address_take_the_one_that_was_asked_for() -> 
 async def test_what_is_passed_on_names_the_address_too(revision: str) -> None:
     heard = list[bytes]()
     behind = Proxy(theirs(None), revision="2025-11-25", dialect="erlmcp")
-    async with Client(behind, revision=revision, tap=lambda _, data: heard.append(data)) as client:
+    async with Client(behind, revision=revision, on_message=lambda _, data: heard.append(data)) as client:
         await client.read_resource("doc://readme")
     assert heard[-1].count(b'"uri":"doc://readme"') == 2
 
@@ -202,7 +202,7 @@ async def test_the_metadata_of_an_update_reaches_whoever_has_a_place_for_it(
     heard = asyncio.Event()
     tell = CALLBACKS[shape](told)
     options: dict[str, Any] = {"revision": revision, "dialect": dialect, "on_resource_updated": tell}
-    async with Client(server, **options, tap=lambda *_: heard.set()) as client:
+    async with Client(server, **options, on_message=lambda *_: heard.set()) as client:
         await client.subscribe_resource("weather://oslo")
         await server.notify_resource_updated("weather://oslo", {"temperature": 7})
         while not told:

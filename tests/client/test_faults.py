@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import DovetailError, SessionLost
 from dovetail.testing import Faults
 from tests.support.stopwatch import Stopwatch
@@ -71,7 +71,7 @@ async def test_a_stream_cut_at_every_offset_ends_every_call_within_a_second(rese
     async with tcp_server() as target, Faults(target, reset=reset) as faults:
         for offset in range(whole):
             faults.cut = head() + offset
-            client = Client(faults.url, revision="modern", known_servers=KnownServers(), reconnect=False)
+            client = Client(faults.url, revision="modern", server_cache=ServerCache(), reconnect=False)
             await client.open()
             watch = Stopwatch()
             calls = [asyncio.create_task(client.call_tool("x")) for _ in range(3)]
@@ -104,7 +104,7 @@ async def test_an_http_answer_cut_at_every_offset_ends_its_call_within_a_second(
         return Reply(200, dict(EVENTS), stream=events())
 
     async with serving(handler) as (_, url), Faults(url) as faults:
-        client = BringingClient(faults.url, revision="modern", known_servers=KnownServers(), reconnect=False)
+        client = BringingClient(faults.url, revision="modern", server_cache=ServerCache(), reconnect=False)
         await client.open()
         before = faults.passed
         await client.call_tool("x")
@@ -133,7 +133,7 @@ async def test_doubled_answers_are_dropped() -> None:
     async with (
         tcp_server() as target,
         Faults(target, duplicate=True) as faults,
-        Client(faults.url, revision="modern", known_servers=KnownServers()) as client,
+        Client(faults.url, revision="modern", server_cache=ServerCache()) as client,
     ):
         for _ in range(5):
             assert (await client.call_tool("x")).text == "hi"
@@ -145,7 +145,7 @@ async def test_a_slow_connection_is_only_slow() -> None:
     async with (
         tcp_server() as target,
         Faults(target, delay=0.02) as faults,
-        Client(faults.url, known_servers=KnownServers()) as client,
+        Client(faults.url, server_cache=ServerCache()) as client,
     ):
         assert (await client.call_tool("x")).text == "hi"
 
@@ -157,7 +157,7 @@ async def test_a_client_comes_back_through_a_proxy_that_mends() -> None:
     async with tcp_server() as target, Faults(target, cut=head() + 10) as faults:
         reconnect = Reconnect(initial_delay=0.02, max_delay=0.02, jitter=0, queue=1)
         async with Client(
-            faults.url, revision="modern", known_servers=KnownServers(), reconnect=reconnect
+            faults.url, revision="modern", server_cache=ServerCache(), reconnect=reconnect
         ) as client:
             with pytest.raises(SessionLost):
                 await client.call_tool("x")

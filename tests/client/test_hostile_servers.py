@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 from dovetail.wire.headers import kept_headers
 
@@ -76,7 +76,7 @@ async def test_a_packed_event_stream_of_next_to_nothing_does_not_stop_the_loop(w
         yield gzip.compress(LINES[what] * ((1 << 19) // len(LINES[what])))
 
     reply = Reply(200, {**EVENTS, "Content-Encoding": "gzip"}, stream=stream())
-    async with serving(on_call(reply)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(on_call(reply)) as (_, url), Client(url, server_cache=ServerCache()) as client:
         async with turning():
             with pytest.raises(DovetailError):
                 await client.call_tool("x", timeout=HANG)
@@ -87,7 +87,7 @@ async def test_a_packed_event_stream_of_next_to_nothing_does_not_stop_the_loop(w
 @run
 async def test_a_body_that_grows_beyond_measure_when_it_is_unpacked_is_refused(kind: dict[str, str]) -> None:
     reply = Reply(200, {**kind, "Content-Encoding": "gzip"}, gzip.compress(b" " * (12 << 20)))
-    async with serving(on_call(reply)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(on_call(reply)) as (_, url), Client(url, server_cache=ServerCache()) as client:
         async with turning():
             with pytest.raises(TransportError, match="more than 200 times its size") as caught:
                 await client.call_tool("x", timeout=HANG)
@@ -105,7 +105,7 @@ async def test_what_is_merely_repetitive_is_unpacked() -> None:
         body = gzip.compress(json.dumps({**answer, "id": request.id}).encode())
         return Reply(200, {**JSON, "Content-Encoding": "gzip"}, body)
 
-    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (_, url), Client(url, server_cache=ServerCache()) as client:
         assert (await client.call_tool("x")).text == words
 
 
@@ -157,7 +157,7 @@ async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytes
 
 @run
 async def test_long_names_that_a_gateway_is_told_are_not_remembered() -> None:
-    async with serving(modern) as (server, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(modern) as (server, url), Client(url, server_cache=ServerCache()) as client:
         await client.call_tool("echo")
         before = kept_headers.cache_info().currsize
         for number in range(3):
@@ -237,7 +237,7 @@ async def test_a_list_of_very_many_tools_is_read_and_read_again_from_the_cache(w
     count = (6 << 20) // len(what)
     tools = b",".join(what % number for number in range(count))
     handler = listing("tools/list", b'{%b,"_meta":{"tools":[]},"tools":[%b]}' % (PAGE, tools))
-    async with serving(handler) as (server, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (server, url), Client(url, server_cache=ServerCache()) as client:
         first = await client.list_tools()
         second = await client.list_tools()
         assert [tool.name for tool in first] == [str(number) for number in range(count)]
@@ -254,7 +254,7 @@ async def test_headers_of_arguments_are_found_among_very_many_tools() -> None:
     bad = {"name": "bad", "inputSchema": {"type": "object", "items": city}}
     tools = b",".join([plain, json.dumps(good).encode(), json.dumps(bad).encode()])
     handler = listing("tools/list", b'{%b,"tools":[%b]}' % (PAGE, tools))
-    async with serving(handler) as (server, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (server, url), Client(url, server_cache=ServerCache()) as client:
         names = {tool.name for tool in await client.list_tools()}
         assert "good" in names
         assert "bad" not in names
@@ -274,7 +274,7 @@ MALFORMED = {
 @run
 async def test_a_very_long_list_with_malformed_entries_is_refused(what: str) -> None:
     handler = listing("tools/list", b'{%b,"tools":[%b]}' % (PAGE, MALFORMED[what]))
-    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (_, url), Client(url, server_cache=ServerCache()) as client:
         with pytest.raises(ProtocolError, match="malformed") as caught:
             await client.list_tools()
         assert caught.value.kind == "validation_failed"
@@ -285,7 +285,7 @@ async def test_one_block_of_a_type_nobody_knows_among_very_many_costs_no_other()
     blocks = [b'{"type":"text","text":"%d"}' % number for number in range(8_000)]
     blocks[777] = b'{"type":"hologram","size":3}'
     handler = listing("tools/call", b'{"resultType":"complete","content":[%b]}' % b", ".join(blocks))
-    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (_, url), Client(url, server_cache=ServerCache()) as client:
         content = (await client.call_tool("x")).content
         assert len(content) == 8_000
         assert content[776].text == "776"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail import Reconnect, Timeouts
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.client.fetch import StatusError
 from dovetail.drivers.clock import LoopClock
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
@@ -51,11 +51,11 @@ def events(*pieces: bytes) -> Reply:
 
 
 def modern_client(url: str, **options: Any) -> Client:
-    return Client(url, revision="modern", known_servers=KnownServers(), **options)
+    return Client(url, revision="modern", server_cache=ServerCache(), **options)
 
 
 def legacy_client(url: str, **options: Any) -> Client:
-    return Client(url, revision="legacy", known_servers=KnownServers(), **options)
+    return Client(url, revision="legacy", server_cache=ServerCache(), **options)
 
 
 def on_call(reply: Any, otherwise: Any = modern) -> Any:

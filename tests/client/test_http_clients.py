@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.client.fetch import Response
 from dovetail.errors import TransportError
 from dovetail.transports.http.client.adapters import fetch_by
@@ -39,7 +39,7 @@ def library(request: pytest.FixtureRequest) -> str:
 
 
 def client(url: str, http: Any, **options: Any) -> Client:
-    return Client(url, http=http, known_servers=KnownServers(), reconnect=False, **options)
+    return Client(url, http=http, server_cache=ServerCache(), reconnect=False, **options)
 
 
 # --- what is taken -------------------------------------------------------------------------------------------------

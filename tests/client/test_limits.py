@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Timeouts
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import ProtocolError, RequestTimeout
 from dovetail.testing import FakeClock
 
@@ -295,7 +295,7 @@ FAKE = Path(__file__).with_name("fake_stdio.py")
 async def test_the_probe_leaves_time_for_the_rest_of_a_short_connect_limit(mode: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", str(FAKE), mode, str(tmp_path / "log")]
     limits = Timeouts(connect=4.5)
-    async with Client(command, timeouts=limits, known_servers=KnownServers(), on_stderr=len) as client:
+    async with Client(command, timeouts=limits, server_cache=ServerCache(), on_stderr=len) as client:
         assert client.revision == "2025-06-18"
 
 
@@ -342,7 +342,7 @@ def pair(hangs: str) -> Handler:
 @pytest.mark.parametrize("asked", ["tools/call", "tools/list"])
 @run
 async def test_a_post_that_is_never_answered_ends_with_the_limit_of_the_call(asked: str) -> None:
-    async with serving(pair(asked)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(pair(asked)) as (_, url), Client(url, server_cache=ServerCache()) as client:
         async with asyncio.timeout(HANG / 4):
             with pytest.raises(RequestTimeout) as caught:
                 await (
@@ -355,5 +355,5 @@ async def test_a_post_that_is_never_answered_ends_with_the_limit_of_the_call(ask
 async def test_a_post_that_is_never_answered_ends_with_the_connect_limit() -> None:
     async with serving(pair("initialize")) as (_, url), asyncio.timeout(HANG / 4):
         with pytest.raises(RequestTimeout) as caught:
-            await Client(url, timeouts=Timeouts(connect=0.5), known_servers=KnownServers()).open()
+            await Client(url, timeouts=Timeouts(connect=0.5), server_cache=ServerCache()).open()
         assert caught.value.limit == "connect"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.client.connecting.known_servers import KnownServer, KnownServers
 from dovetail.client.connecting.negotiate import (
     Outcome,
     Policy,
@@ -14,6 +13,7 @@ from dovetail.client.connecting.negotiate import (
     first_step,
     read_supported,
 )
+from dovetail.client.connecting.server_cache import CachedServer, ServerCache
 
 AUTO = Policy.of("auto")
 R5, R4, R3 = "2026-07-28", "2025-11-25", "2025-06-18"
@@ -139,13 +139,13 @@ def test_a_hostile_list_of_versions_is_cut_and_cleaned() -> None:
     assert read_supported([]) is None
 
 
-def test_the_table_of_known_servers_is_bounded() -> None:
-    known = KnownServers(limit=2)
+def test_the_server_cache_is_bounded() -> None:
+    known = ServerCache(limit=2)
     for name in "abc":
-        known.remember(name, KnownServer("legacy", R3))
+        known.remember(name, CachedServer("legacy", R3))
     assert known.get("a") is None
-    assert known.get("c") == KnownServer("legacy", R3)
-    known.remember(None, KnownServer("legacy", R3))
+    assert known.get("c") == CachedServer("legacy", R3)
+    known.remember(None, CachedServer("legacy", R3))
     assert known.get(None) is None
     known.forget("c")
     assert known.get("c") is None

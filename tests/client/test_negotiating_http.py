@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dovetail import Reconnect, Timeouts
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.client.fetch import StatusError
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 
@@ -45,7 +45,7 @@ PROBES = {
 @pytest.mark.parametrize("probe", PROBES)
 @run
 async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe: str) -> None:
-    known = KnownServers()
+    known = ServerCache()
     limit = 0.7 if probe == "silent" else 20  # only silence waits for it
 
     def handler(request: Request) -> Reply:
@@ -53,7 +53,7 @@ async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe
 
     async with serving(handler) as (fake, url):
         for _ in range(2):
-            async with Client(url, known_servers=known, probe_timeout=limit) as client:
+            async with Client(url, server_cache=known, discovery_timeout=limit) as client:
                 assert client.revision == "2025-06-18"
                 assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         assert fake.heard().count("server/discover") == 1, "the second connect must not probe"
@@ -62,7 +62,7 @@ async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe
 
 @run
 async def test_a_modern_server_is_told_everything_in_every_request() -> None:
-    async with serving(modern) as (fake, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(modern) as (fake, url), Client(url, server_cache=ServerCache()) as client:
         assert client.revision == "2026-07-28"
         await client.call_tool("echo", {"a": 1})
         request = fake.requests[-1]
@@ -86,7 +86,7 @@ async def test_an_unsupported_version_is_asked_again_with_one_that_is_listed() -
             return error(request, -32022, 400, {"supported": ["2026-07-28"], "requested": "x"})
         return modern(request)
 
-    async with serving(handler) as (fake, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (fake, url), Client(url, server_cache=ServerCache()) as client:
         assert client.revision == "2026-07-28"
         assert fake.heard() == ["server/discover", "server/discover"]
 
@@ -98,14 +98,14 @@ async def test_no_common_revision_names_both_lists() -> None:
 
     async with serving(handler) as (_, url):
         with pytest.raises(ProtocolError, match=r"speaks 2031-01-01; we speak 2026-07-28, 2025-11-25"):
-            await Client(url, known_servers=KnownServers()).open()
+            await Client(url, server_cache=ServerCache()).open()
 
 
 @run
 async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
     async with serving(lambda request: Reply(401, {"WWW-Authenticate": "Bearer"})) as (fake, url):
         with pytest.raises(StatusError, match="give auth=") as caught:
-            await Client(url, known_servers=KnownServers()).open()
+            await Client(url, server_cache=ServerCache()).open()
         assert (caught.value.status, caught.value.kind) == (401, "authentication_failed")
         assert caught.value.challenge == "Bearer"
         assert fake.heard() == ["server/discover", "initialize"]
@@ -114,9 +114,9 @@ async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
 @pytest.mark.parametrize("status", [403, 404, 405, 406, 410, 429, 500, 503])
 @run
 async def test_a_status_everywhere_is_an_error_that_names_it_and_no_verdict(status: int) -> None:
-    known = KnownServers()
+    known = ServerCache()
     async with serving(lambda request: Reply(status, {"Retry-After": "7"}, b"go away")) as (_, url):
-        client = Client(url, known_servers=known)
+        client = Client(url, server_cache=known)
         with pytest.raises(TransportError, match=f"HTTP {status}.*go away") as caught:
             await client.open()
         assert isinstance(caught.value, StatusError)
@@ -132,7 +132,7 @@ async def test_a_redirect_inside_the_origin_is_followed() -> None:
             return Reply(307, {"Location": "/moved"})
         return modern(request)
 
-    async with serving(handler) as (fake, url), Client(url, known_servers=KnownServers()):
+    async with serving(handler) as (fake, url), Client(url, server_cache=ServerCache()):
         assert [request.path for request in fake.requests] == ["/mcp", "/moved"]
 
 
@@ -142,7 +142,7 @@ async def test_a_redirect_to_another_origin_is_refused() -> None:
         redirect = Reply(308, {"Location": other})
         async with serving(lambda request: redirect) as (_, url):
             with pytest.raises(TransportError, match="another origin") as caught:
-                await Client(url, headers={"Authorization": "secret"}, known_servers=KnownServers()).open()
+                await Client(url, headers={"Authorization": "secret"}, server_cache=ServerCache()).open()
             assert caught.value.cause == "redirect"
             assert elsewhere.requests == []
 
@@ -151,16 +151,16 @@ async def test_a_redirect_to_another_origin_is_refused() -> None:
 async def test_nobody_listening_is_refused_and_no_verdict() -> None:
     async with serving(modern) as (_, url):
         pass
-    known = KnownServers()
+    known = ServerCache()
     with pytest.raises(TransportError) as caught:
-        await Client(url, known_servers=known).open()
+        await Client(url, server_cache=known).open()
     assert caught.value.cause == "refused"
     assert known.get(url) is None
 
 
 @run
 async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
-    known = KnownServers()
+    known = ServerCache()
     now: list[object] = [legacy]
 
     def handler(request: Request) -> Reply:
@@ -169,10 +169,10 @@ async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
         return serve(request)
 
     async with serving(handler) as (_, url):
-        async with Client(url, known_servers=known) as client:
+        async with Client(url, server_cache=known) as client:
             assert client.revision == "2025-06-18"
         now[0] = modern
-        async with Client(url, known_servers=known) as client:
+        async with Client(url, server_cache=known) as client:
             assert client.revision == "2026-07-28"
 
 
@@ -197,10 +197,10 @@ async def test_the_old_pair_of_endpoints_is_found_behind_the_same_url() -> None:
             outboxes[-1].put_nowait(answer.body)
         return Reply(202)
 
-    known = KnownServers()
+    known = ServerCache()
     async with serving(handler) as (fake, url):
         for _ in range(2):
-            async with Client(url, known_servers=known) as client:
+            async with Client(url, server_cache=known) as client:
                 assert (await client.call_tool("echo", {"b": 2})).text == '{"b": 2}'
         assert fake.heard().count("server/discover") == 1
 
@@ -217,7 +217,7 @@ async def test_an_endpoint_on_another_origin_is_refused() -> None:
 
     async with serving(handler) as (_, url):
         with pytest.raises(DovetailError):
-            await Client(url, known_servers=KnownServers(), timeouts=Timeouts(connect=3)).open()
+            await Client(url, server_cache=ServerCache(), timeouts=Timeouts(connect=3)).open()
 
 
 @run
@@ -227,7 +227,7 @@ async def test_a_json_error_counts_whatever_the_status() -> None:
             return error(request, -32602, 422, {"kind": "tool_not_found"})
         return legacy(request) if request.method != "server/discover" else Reply(400, dict(JSON))
 
-    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(handler) as (_, url), Client(url, server_cache=ServerCache()) as client:
         with pytest.raises(ProtocolError) as caught:
             await client.call_tool("nothing")
         assert (caught.value.code, caught.value.kind) == (-32602, "tool_not_found")
@@ -259,7 +259,7 @@ async def test_a_stream_whose_session_is_forgotten_is_opened_anew_and_the_call_r
     quick = Reconnect(initial_delay=0.01)
     async with (
         serving(handler) as (fake, url),
-        Client(url, known_servers=KnownServers(), reconnect=quick) as client,
+        Client(url, server_cache=ServerCache(), reconnect=quick) as client,
     ):
         assert (await client.call_tool("echo", {"b": 2})).text == '{"b": 2}'
         assert fake.heard().count("tools/call") == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, Timeouts
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 
 from ..support.aio import run
@@ -34,16 +34,16 @@ def heard(log: Path) -> list[str]:
 @pytest.mark.parametrize("mode", [*MODES, "legacy-discovery", "unsupported"])
 def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    known = KnownServers()
+    known = ServerCache()
 
     @run
     async def connect_twice() -> None:
         for _ in range(2):
             client = Client(
                 fake(mode, log),
-                probe_timeout=0.4,
+                discovery_timeout=0.4,
                 timeouts=Timeouts(connect=20.0),
-                known_servers=known,
+                server_cache=known,
                 on_stderr=quiet,
             )
             async with client:
@@ -61,7 +61,7 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
     @run
     async def connect() -> None:
         async with Client(
-            fake("exit", log), revision="2025-06-18", known_servers=KnownServers(), on_stderr=quiet
+            fake("exit", log), revision="2025-06-18", server_cache=ServerCache(), on_stderr=quiet
         ) as client:
             assert client.revision == "2025-06-18"
 
@@ -72,7 +72,7 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
 @run
 async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="does not speak 2026-07-28"):
-        async with Client(fake("-32601", tmp_path / "log"), revision="modern", known_servers=KnownServers()):
+        async with Client(fake("-32601", tmp_path / "log"), revision="modern", server_cache=ServerCache()):
             pass
 
 
@@ -80,7 +80,7 @@ async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> N
 async def test_modern_only_leaves_all_the_time_there_is_to_the_probe(tmp_path: Path) -> None:
     command, limit = fake("silent", tmp_path / "log"), Timeouts(connect=0.6)
     with pytest.raises(DovetailError, match=r"within 0\.6 s"):
-        async with Client(command, revision="modern", timeouts=limit, known_servers=KnownServers()):
+        async with Client(command, revision="modern", timeouts=limit, server_cache=ServerCache()):
             pass
 
 
@@ -88,7 +88,7 @@ async def test_modern_only_leaves_all_the_time_there_is_to_the_probe(tmp_path: P
 async def test_another_version_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="2025-06-18"):
         async with Client(
-            fake("-32601", tmp_path / "log"), revision="2025-11-25", known_servers=KnownServers()
+            fake("-32601", tmp_path / "log"), revision="2025-11-25", server_cache=ServerCache()
         ):
             pass
 
@@ -113,7 +113,7 @@ async def test_a_server_that_dies_is_quoted_with_its_last_words() -> None:
 async def test_a_server_that_never_answers_runs_into_the_connect_limit() -> None:
     command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
     with pytest.raises(RequestTimeout) as caught:
-        async with Client(command, probe_timeout=0.1, timeouts=Timeouts(connect=0.6)):
+        async with Client(command, discovery_timeout=0.1, timeouts=Timeouts(connect=0.6)):
             pass
     assert caught.value.limit == "connect"
 
@@ -155,7 +155,9 @@ async def test_a_client_that_is_closed_while_a_failed_connect_is_cleared_away_le
     tmp_path: Path,
 ) -> None:
     pid = tmp_path / "pid"
-    client = Client([sys.executable, "-c", STUBBORN, str(pid)], tap=lambda sender, _: said.append(sender))
+    client = Client(
+        [sys.executable, "-c", STUBBORN, str(pid)], on_message=lambda sender, _: said.append(sender)
+    )
     said: list[str] = []
     opening = asyncio.create_task(client.open())
     await until(lambda: said.count("server") == 2)  # both the probe and initialize were refused

@@ -117,7 +117,7 @@ async def test_a_result_that_does_not_fit_is_the_servers_fault() -> None:
 @run
 async def test_what_is_not_offered_or_no_object_is_never_sent() -> None:
     sent: list[bytes] = []
-    async with Client(acme(), tap=lambda way, data: sent.append(data)) as connected:
+    async with Client(acme(), on_message=lambda way, data: sent.append(data)) as connected:
         before = len(sent)
         with pytest.raises(CapabilityError, match=r"extensions\.com\.acme/do"):
             await connected.request("acme/none", capability="extensions.com.acme/do")

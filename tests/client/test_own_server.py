@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from tests.support.waiting import until
 
 from ..support.aio import run
@@ -42,7 +42,7 @@ async def serving(server: Server, app: Any = None) -> AsyncIterator[str]:
 
 
 def client(target: Any, revision: str, **options: Any) -> Client:
-    return Client(target, revision=revision, known_servers=KnownServers(), **options)
+    return Client(target, revision=revision, server_cache=ServerCache(), **options)
 
 
 async def exercise(connected: Client, revision: str) -> None:
@@ -144,7 +144,7 @@ async def test_a_task_ends_whose_caller_is_cancelled_as_the_server_names_it(link
         if sender == "server" and b"taskId" in message:
             call.cancel()
 
-    async with reached_over(link, server) as target, client(target, revision, tap=tap) as connected:
+    async with reached_over(link, server) as target, client(target, revision, on_message=tap) as connected:
         await connected.list_tools()  # which says that it is called as a task
         call = asyncio.create_task(connected.call_tool("endless"))
         with pytest.raises(asyncio.CancelledError):

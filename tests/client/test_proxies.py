@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import SessionLost, TransportError
 
 from ..support.aio import run
@@ -42,7 +42,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client(url: str, **options: Any) -> Client:
-    return Client(url, known_servers=KnownServers(), reconnect=False, **options)
+    return Client(url, server_cache=ServerCache(), reconnect=False, **options)
 
 
 def named(url: str) -> str:

@@ -80,8 +80,8 @@ def test_wrong_auth_is_named_at_once() -> None:
 WRONG: list[dict[str, Any]] = [
     {"timeouts": 3}, {"on_elicit": "yes"}, {"on_roots": 1}, {"on_log": [print]}, {"limits": 3}, {"middleware": 3},
     {"reconnect": "no"}, {"revision": ["2025-06-18"]}, {"dialect": [1]}, {"headers": 3}, {"capabilities": "x"},
-    {"client_info": "me"}, {"cache": 3}, {"env": "A=b"}, {"cwd": 3}, {"proxy": 3}, {"probe_timeout": "1"},
-    {"keep_alive": "1"}, {"known_servers": 3},
+    {"client_info": "me"}, {"cache": 3}, {"env": "A=b"}, {"cwd": 3}, {"proxy": 3}, {"discovery_timeout": "1"},
+    {"keep_alive": "1"}, {"server_cache": 3},
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Limits, Reconnect, Server, Timeouts
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import (
     DovetailError,
     LocalProtocolError,
@@ -52,7 +52,7 @@ def child(answer: str, **options: Any) -> Client:
     command = [sys.executable, "-c", SCRIPT.replace("ANSWER", answer)]
     return Client(
         command,
-        known_servers=KnownServers(),
+        server_cache=ServerCache(),
         reconnect=False,
         on_stderr=lambda data: None,
         **{"timeouts": Timeouts(connect=HANG, idle=HANG, total=HANG), **options},
@@ -88,7 +88,7 @@ async def test_a_version_we_do_not_speak_is_named() -> None:
 @run
 async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
     noise = 'print("still loading", flush=True)'
-    client = child(noise, timeouts=Timeouts(connect=3), probe_timeout=1)
+    client = child(noise, timeouts=Timeouts(connect=3), discovery_timeout=1)
     with pytest.raises(RequestTimeout, match="within 3 s") as caught:
         await client.open()
     assert "loading the model" in caught.value.message
@@ -125,9 +125,9 @@ async def failure(handler: Any, **options: Any) -> BaseException:
     async with serving(handler) as (_, url):
         client = Client(
             url,
-            known_servers=KnownServers(),
+            server_cache=ServerCache(),
             reconnect=Reconnect(enabled=False),
-            probe_timeout=0.2,
+            discovery_timeout=0.2,
             **options,
         )
         try:
@@ -195,7 +195,7 @@ async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
 
     async with (
         serving(handler) as (fake, url),
-        Client(url, known_servers=KnownServers()) as client,
+        Client(url, server_cache=ServerCache()) as client,
     ):
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         await until(lambda: "notifications/initialized" in fake.heard())
@@ -204,7 +204,7 @@ async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
 
 @run
 async def test_a_wrong_option_of_a_request_is_named_before_anything_is_sent() -> None:
-    async with serving(legacy) as (fake, url), Client(url, known_servers=KnownServers()) as client:
+    async with serving(legacy) as (fake, url), Client(url, server_cache=ServerCache()) as client:
         heard = len(fake.requests)
         with pytest.raises(ValueError, match=r"one of debug, info.*not 'loud'"):
             await client.set_logging_level("loud")

@@ -14,7 +14,7 @@ import pytest
 from websockets.utils import accept_key
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 from dovetail.transports.websocket import connect
@@ -59,7 +59,7 @@ async def plain(connection: Any, message: dict[str, Any]) -> None:
 
 
 def client(url: str, **options: Any) -> Client:
-    return Client(url, revision="modern", known_servers=KnownServers(), reconnect=False, **options)
+    return Client(url, revision="modern", server_cache=ServerCache(), reconnect=False, **options)
 
 
 @run

@@ -46,7 +46,7 @@ def on_its_own(original: str, path: Path, name: str = "mcp") -> list[str]:
 def over_stdio(line: list[str], revision: str, **options: Any) -> Client:
     """A client of a child process; what the child logs is collected by ``on_stderr``, or dropped."""
     options = {"env": environment(), "timeouts": TIMEOUTS, "on_stderr": lambda data: None, **options}
-    return Client(line, revision=revision, probe_timeout=HANG, validate="off", **options)
+    return Client(line, revision=revision, discovery_timeout=HANG, validate="off", **options)
 
 
 def over_http(url: str, revision: str, **options: Any) -> Client:

@@ -262,7 +262,7 @@ async def test_a_command_that_a_changed_file_brings_is_not_run_before_somebody_a
     for entry in read(path):
         trust(entry)
     words = [sys.executable, "-m", "dovetail.cli.main", "gateway", str(path)]
-    async with Client(words, env=dict(os.environ), probe_timeout=20) as client:
+    async with Client(words, env=dict(os.environ), discovery_timeout=20) as client:
         assert (await client.call_tool("a_who")).text == "a hello"
         config["mcpServers"]["new"] = {"command": "touch", "args": [str(tmp_path / "ran")]}
         config["mcpServers"]["b"]["args"] = ["-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
@@ -306,7 +306,7 @@ async def test_the_gateway_as_a_program(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(files(tmp_path, "a", "b")))
     words = [sys.executable, "-m", "dovetail.cli.main", "gateway", str(path), "--yes"]
-    async with Client(words, env=dict(os.environ), probe_timeout=20) as client:
+    async with Client(words, env=dict(os.environ), discovery_timeout=20) as client:
         assert (await client.call_tool("b_who")).text == "b hello"
 
 
@@ -316,7 +316,7 @@ async def test_the_bridge_as_a_program(tmp_path: Path, front: str) -> None:
     path = tmp_path / "a.py"
     path.write_text(SERVER.format(name="a"))
     words = [sys.executable, "-m", "dovetail.cli.main", "bridge", str(path), "--revision", "2025-06-18"]
-    async with Client(words, revision=front, env=dict(os.environ), probe_timeout=20) as client:
+    async with Client(words, revision=front, env=dict(os.environ), discovery_timeout=20) as client:
         assert client.server_info is not None
         assert client.server_info.name == "a"
         assert (await client.call_tool("who")).text == "a "
@@ -329,7 +329,7 @@ async def test_a_bridge_passes_on_the_variables_it_is_told_to(tmp_path: Path) ->
     words = [sys.executable, "-m", "dovetail.cli.main", "bridge", str(path)]
     environment = {**os.environ, "GREETING": "hello"}
     for more, text in (([], "a "), (["--env", "GREETING"], "a hello"), (["--env", "GREETING=x=y"], "a x=y")):
-        async with Client([*words, *more], env=environment, probe_timeout=20) as client:
+        async with Client([*words, *more], env=environment, discovery_timeout=20) as client:
             assert (await client.call_tool("who")).text == text
     status, errors = await command("bridge", str(path), "--env", "DOVETAIL_UNKNOWN")
     assert (status, "DOVETAIL_UNKNOWN is not set" in errors) == (2, True)

@@ -206,7 +206,7 @@ async def test_a_gateway_searches_as_its_file_or_a_flag_says(by: str, tmp_path: 
     path.write_text(json.dumps(whole))
     words = [sys.executable, "-m", "dovetail.cli.main", "gateway", str(path), "--yes"]
     words += ["--search", "--always", "tool_7"] if by == "flag" else []
-    async with Client(words, env=dict(os.environ), probe_timeout=20) as client:
+    async with Client(words, env=dict(os.environ), discovery_timeout=20) as client:
         assert [tool.name for tool in await client.list_tools()] == ["tool_7", "search_tools", "call_tool"]
         assert (await found(client, query="number 12"))[0] == "tool_12"
         assert (await client.call_tool("call_tool", {"name": "tool_12"})).text == "x"

@@ -43,7 +43,7 @@ async def test_versions_and_tags_of_fastmcp_are_understood(tmp_path: Path) -> No
     need("fastmcp")
     path = tmp_path / "server.py"
     path.write_text(SERVER)
-    proxy = Proxy([peers.interpreter("fastmcp"), str(path)], probe_timeout=30)
+    proxy = Proxy([peers.interpreter("fastmcp"), str(path)], discovery_timeout=30)
     proxy.transform(include=["tag:read"])
     async with Client(proxy) as client:
         assert [tool.name for tool in await client.list_tools()] == ["price"]

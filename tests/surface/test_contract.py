@@ -146,7 +146,7 @@ async def test_a_look_can_be_good_for_a_while(tmp_path: Path) -> None:
     heard: list[bytes] = []
     tap = lambda sender, data: heard.append(data) if sender == "client" else None  # noqa: E731
     contract = Contract(path, every=3600)
-    async with Client(weather([]), contract=contract, cache=False, tap=tap) as client:
+    async with Client(weather([]), contract=contract, cache=False, on_message=tap) as client:
         for _ in range(3):
             await client.call_tool("forecast", {"city": "Oslo"})
     assert sum(b"tools/list" in data for data in heard) == 1

@@ -26,8 +26,8 @@ from ..wire.revisions import BY_NAME
 from .auth import RequestAuth, read_auth
 from .calling.cache import ResponseCache
 from .calling.output_checks import Checking
-from .connecting.known_servers import KNOWN_SERVERS, KnownServers
 from .connecting.negotiate import Policy
+from .connecting.server_cache import SERVER_CACHE, ServerCache
 from .connecting.targets import Target, parse_target
 
 if TYPE_CHECKING:
@@ -85,18 +85,18 @@ class ClientOptions(TypedDict, total=False):
     or an object of yours with ``session()`` as in `dovetail.client.fetch`."""
     proxy: str | bool
     """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
-    probe_timeout: float
+    discovery_timeout: float
     """Seconds a server may be silent about `server/discover`; by default 3, or what ``timeouts.connect`` leaves."""
     keep_alive: float | None
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
     clock: Clock | None
-    known_servers: KnownServers
+    server_cache: ServerCache
     middleware: Sequence[Middleware | Wrapper]
     """What stands around every call, the outermost first: `dovetail.middleware`, or functions around ``respond``."""
     contract: str | os.PathLike[str] | Contract | None
     """A lock file (`dovetail lock`): a tool that is not what it says is refused before it is called."""
-    tap: Callable[[str, bytes], None] | None
-    """Told of every message, with its sender: "client" or "server"."""
+    on_message: Callable[[str, bytes], None] | None
+    """Called with the sender ("client" or "server") and the bytes of every message."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -184,14 +184,14 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_stderr: Callable[[bytes], None] | None = None
     http: Any = None
     proxy: str | bool = True
-    probe_timeout: float
+    discovery_timeout: float
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
     keep_alive: float | None = None
     clock: Clock = LoopClock()
-    known_servers: KnownServers = KNOWN_SERVERS
+    server_cache: ServerCache = SERVER_CACHE
     middleware: Sequence[Middleware | Wrapper] = ()
     contract: Contract | None = None
-    tap: Callable[[str, bytes], None] | None = None
+    on_message: Callable[[str, bytes], None] | None = None
     next_id: Callable[[], RequestId] | None = None  # the ids of requests; without it they count from 1
 
     def limits_of(self, timeout: Timeout) -> Timeouts:
@@ -222,7 +222,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     limits: Timeouts | None = given.pop("timeouts", None)
     timeouts = limits or dialect.timeouts or Timeouts()
     policy = Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0])
-    given.setdefault("probe_timeout", _probe_seconds(timeouts.connect, alone=not policy.legacy))
+    given.setdefault("discovery_timeout", _probe_seconds(timeouts.connect, alone=not policy.legacy))
     return ClientConfig(
         target=parsed,
         origin=parsed.key or f"client {next(_CLIENTS)}",
@@ -264,9 +264,9 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "env": (Mapping, "a mapping of names to values"),
     "cwd": ((str, os.PathLike), "the path of a folder"),
     "proxy": (str | bool, "the URL of a proxy, or whether to use those of the environment"),
-    "probe_timeout": _SECONDS,
+    "discovery_timeout": _SECONDS,
     "keep_alive": _SECONDS,
-    "known_servers": (KnownServers, "KnownServers()"),
+    "server_cache": (ServerCache, "ServerCache()"),
     "middleware": (Sequence, "a list of middleware"),
 }
 _ROOTS = (("on_roots", list), ("on_roots", tuple))

@@ -37,7 +37,7 @@ from ..wire.frames import RequestId
 
 log = logging.getLogger("dovetail.client")
 
-Tap = Callable[[str, bytes], None]
+OnMessage = Callable[[str, bytes], None]
 Attend = Callable[[Callable[[], None]], Awaitable[None]]
 """Calls what it is given whenever it begins to hear: what was said before, it has not heard."""
 
@@ -55,7 +55,9 @@ class Peer(Responder, Protocol):
 class Conversation(PlainChannel):
     """The client's side of one connection: the `Receiver` of its link, and the `Channel` of whoever answers."""
 
-    def __init__(self, endpoint: Endpoint, peer: Peer, clock: Clock, tap: Tap | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, peer: Peer, clock: Clock, on_message: OnMessage | None = None
+    ) -> None:
         self.endpoint = endpoint
         self.link: Link | None = None
         self.attend: Attend | None = None
@@ -70,8 +72,8 @@ class Conversation(PlainChannel):
         """Until when the connection has to be ready, as long as it is not."""
         self._peer = peer
         self._runner = Runner(peer, endpoint.limits)
-        self._tap = tap
-        """Told of every message, with its sender."""
+        self._on_message = on_message
+        """Called with the sender and the bytes of every message."""
         self._answering: dict[Call, asyncio.Task[None]] = {}
         self.asked_about: dict[Call, Outgoing | None] = {}
         """Questions of the server, and which request of ours each belongs to, where that is certain."""
@@ -116,8 +118,8 @@ class Conversation(PlainChannel):
             self._frames.append(data)
         elif self.link is None:
             return
-        elif self._tap is not None:
-            self._tap("client", data)
+        elif self._on_message is not None:
+            self._on_message("client", data)
             self.link.send(data)
         elif len(self.requests.waiting) > 1 and self.requests.exchange is None:
             self._frames.append(data)
@@ -137,12 +139,12 @@ class Conversation(PlainChannel):
         self.link = link
         self.attend = attend
         self.requests.exchange = exchange
-        if exchange is not None and self._tap is not None:
-            self.requests.exchange = _tapped(exchange, self._tap)
+        if exchange is not None and self._on_message is not None:
+            self.requests.exchange = _reporting(exchange, self._on_message)
 
     def received(self, message: bytes) -> None:
-        if self._tap is not None:
-            self._tap("server", message)
+        if self._on_message is not None:
+            self._on_message("server", message)
         event = self.endpoint.receive(message)
         if type(event) is Answer:  # by far the most frequent
             self.requests.answered(event)
@@ -291,9 +293,9 @@ class Conversation(PlainChannel):
             task.cancel()
 
 
-def _tapped(exchange: Exchange, tap: Tap) -> Exchange:
+def _reporting(exchange: Exchange, on_message: OnMessage) -> Exchange:
     async def tapped(outgoing: Outgoing) -> None:
-        tap("client", outgoing.data)
+        on_message("client", outgoing.data)
         await exchange(outgoing)
 
     return tapped

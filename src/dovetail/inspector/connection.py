@@ -106,7 +106,7 @@ class Connection:
             "on_sample": _Sampler(self),
             "on_roots": lambda: self.roots,
             "on_stderr": self._stderr,
-            "tap": self._wire.tap,
+            "on_message": self._wire.on_message,
             "cache": False,
             "limits": Limits(max_message_bytes=MESSAGE_SIZE),
             # Whoever looks decides how long to wait; there is a button.

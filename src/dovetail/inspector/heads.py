@@ -26,15 +26,15 @@ _answer: ContextVar[dict[str, Any] | None] = ContextVar("dovetail_inspector_answ
 
 
 class Wire:
-    """The tap and the HTTP client of one connection."""
+    """The message callback and the HTTP client of one connection."""
 
     def __init__(self, log: FrameLog, connection: int, told: Callable[[], None]) -> None:
         self.log = log
         self.connection = connection
         self._told = told
 
-    def tap(self, sender: str, data: bytes) -> None:
-        """What `Client(tap=…)` calls."""
+    def on_message(self, sender: str, data: bytes) -> None:
+        """What `Client(on_message=…)` calls."""
         frame = self.log.add(self.connection, cast("Sender", sender), data)
         if sender == "client":
             _sent.set(frame)

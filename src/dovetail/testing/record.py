@@ -61,7 +61,7 @@ class RecordedClient(Client):
 
     def __init__(self, target: Any, **options: Any) -> None:
         self.recording = Recording()
-        super().__init__(target, tap=self.recording.add, **options)
+        super().__init__(target, on_message=self.recording.add, **options)
 
 
 @asynccontextmanager

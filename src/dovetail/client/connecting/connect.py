@@ -30,8 +30,8 @@ from ...settings import LAST_WORDS, LONG_PROBE, Timeouts
 from ...wire.revisions import BY_NAME, Revision
 from ..conversation import Conversation
 from ..fetch import StatusError
-from .known_servers import KnownServer
 from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported
+from .server_cache import CachedServer
 
 if TYPE_CHECKING:
     from .connections import Connections
@@ -72,7 +72,7 @@ class Attempt:
         self._policy = config.policy
         self._opener = connections.opener
         self._machine = machine
-        self._known = config.known_servers
+        self._known = config.server_cache
         # A client that may not speak modern learns nothing that holds for one that may.
         key = config.target.key
         self._key = key if key is None or config.policy.modern else f"{key} legacy"
@@ -111,7 +111,7 @@ class Attempt:
             self._tried.clear()
             return await self._climb(None)
 
-    async def _climb(self, remembered: KnownServer | None) -> Established:
+    async def _climb(self, remembered: CachedServer | None) -> Established:
         self._transport = "streamable" if self._opener.http else "stream"
         if remembered is not None and self._opener.http and self._policy.legacy:
             self._transport = remembered.transport
@@ -141,7 +141,7 @@ class Attempt:
         self._tried.append(version)
         self._speak(conversation, BY_NAME[version])
         outcome = await self._ask(
-            conversation, "server/discover", m.RequestParams(), self._config.probe_timeout
+            conversation, "server/discover", m.RequestParams(), self._config.discovery_timeout
         )
         if isinstance(outcome, m.DiscoverResult):
             found = Outcome("result", tuple(outcome.supported_versions))
@@ -184,7 +184,7 @@ class Attempt:
         limit = self._config.timeouts.connect
         if limit is None or not self._tried or self._respawned or self._opener.http:
             return limit
-        return max(self._config.probe_timeout, limit * LONG_PROBE)
+        return max(self._config.discovery_timeout, limit * LONG_PROBE)
 
     async def _switch_to_sse(self) -> Step:
         failure = self._failure
@@ -216,7 +216,7 @@ class Attempt:
             config = self._config
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
             endpoint = Endpoint(self._connections.admission, limits, config.next_id)
-            conversation = Conversation(endpoint, self._connections, config.clock, config.tap)
+            conversation = Conversation(endpoint, self._connections, config.clock, config.on_message)
             conversation.requests.late = self._connections.came_late
             conversation.deadline = self._deadline
             await self._opener.open(conversation, self._transport)
@@ -279,7 +279,7 @@ class Attempt:
         conversation.notify("notifications/initialized", m.NotificationParams())
         # Nothing may overtake it; but a server that never says that it got it must not hold us up.
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._config.probe_timeout):
+            async with asyncio.timeout(self._config.discovery_timeout):
                 await conversation.drain()
 
     def _settle(
@@ -302,7 +302,7 @@ class Attempt:
         )
         conversation.deadline = None
         tentative = self._tentative and not revision.modern
-        found = KnownServer(revision.era, revision.name, self._transport, tentative)
+        found = CachedServer(revision.era, revision.name, self._transport, tentative)
         self._known.remember(self._key, found)
 
     async def discard(self) -> None:

@@ -17,12 +17,12 @@ from typing import Final
 
 from msgspec import Struct
 
-KNOWN_SERVERS_KEPT: Final = 1024
+SERVER_CACHE_SIZE: Final = 1024
 TENTATIVE_SECONDS: Final = 300.0
 """Until a server that was silent about the probe is probed again."""
 
 
-class KnownServer(Struct, frozen=True):
+class CachedServer(Struct, frozen=True):
     """How a server was reached the last time."""
 
     era: str
@@ -34,15 +34,15 @@ class KnownServer(Struct, frozen=True):
     """The probe was lost or not answered, rather than refused."""
 
 
-class KnownServers:
+class ServerCache:
     """A bounded table; the one not needed for longest makes room."""
 
-    def __init__(self, limit: int = KNOWN_SERVERS_KEPT, clock: Callable[[], float] = monotonic) -> None:
-        self._known: OrderedDict[str, tuple[KnownServer, float]] = OrderedDict()
+    def __init__(self, limit: int = SERVER_CACHE_SIZE, clock: Callable[[], float] = monotonic) -> None:
+        self._known: OrderedDict[str, tuple[CachedServer, float]] = OrderedDict()
         self._limit = limit
         self._clock = clock
 
-    def get(self, key: str | None) -> KnownServer | None:
+    def get(self, key: str | None) -> CachedServer | None:
         if key is None:
             return None
         known = self._known.get(key)
@@ -55,7 +55,7 @@ class KnownServers:
         self._known.move_to_end(key)
         return server
 
-    def remember(self, key: str | None, server: KnownServer) -> None:
+    def remember(self, key: str | None, server: CachedServer) -> None:
         if key is None:
             return
         before = self._known.get(key)
@@ -72,5 +72,5 @@ class KnownServers:
             self._known.pop(key, None)
 
 
-KNOWN_SERVERS = KnownServers()
+SERVER_CACHE = ServerCache()
 """The table of this process."""
