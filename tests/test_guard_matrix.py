@@ -770,3 +770,41 @@ async def test_no_version_of_a_mounted_tool_walks_around_the_guards_in_front(
         listed = {tool["name"] for tool in (await peer.result("tools/list"))["tools"]} if behind else set()
         assert "far_drop" not in listed
     await home.stop()
+
+
+@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize("deep", [False, True])
+@run
+async def test_the_search_of_a_mounted_server_walks_around_no_guard_in_front(
+    revision: str, *, deep: bool
+) -> None:
+    home = Home(task="forbidden", versions=False)
+    home.server.search()
+    inner, prefix = home.server, "far"
+    if deep:
+        inner, prefix = Server("between"), "far_off"
+        inner.mount(home.server, prefix="off")
+    nosy = Nosy()
+    server = Server("front", middleware=[nosy, Policy(disabled=[f"{prefix}_drop"])])
+    server.mount(inner, prefix="far")
+    async with server.running():
+        peer = Peer(server, revision)
+        outcome = await plainly(peer, f"{prefix}_call_tool", {"name": "drop", "arguments": {}})
+        assert outcome.is_error
+        assert home.ran == []
+        assert not (await plainly(peer, f"{prefix}_call_tool", {"name": "look", "arguments": {}})).is_error
+        assert [one[1] for one in nosy.seen] == [f"{prefix}_drop", f"{prefix}_look"]
+
+
+@pytest.mark.parametrize("revision", ALL)
+@run
+async def test_a_version_of_a_tool_two_mounts_away_is_the_tool_to_the_guards_in_front(revision: str) -> None:
+    home, between, nosy = Server("home"), Server("between"), Nosy()
+    for version in ("1.0", "2.0"):
+        home.add_tool(lambda: "x", name="drop", description="d", version=version)
+    between.mount(home, prefix="off")
+    server = Server("front", middleware=[nosy, Policy(disabled=["far_off_drop"])])
+    server.mount(between, prefix="far")
+    async with server.running():
+        assert (await plainly(Peer(server, revision), "far_off_drop@1.0", {})).is_error
+    assert [one[1] for one in nosy.seen] == ["far_off_drop"]

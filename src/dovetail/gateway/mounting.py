@@ -252,6 +252,14 @@ class Mounts(MergedLists):
                 )
         return None
 
+    def unwrapped(self, call: Call) -> Call | None:
+        """The call that ``call_tool`` of a mounted search stands for, under the name the tool has here."""
+        for mount, inner in self._owners_of_name(call.params.name):
+            meant = mount.part.unwrapped(call.instead(replace(call.params, name=inner)))
+            if meant is not None:
+                return meant.instead(replace(meant.params, name=mount.naming.name(meant.params.name)))
+        return None
+
     def task_tool(self, name: str) -> TaskTool | None:
         """What decides whether a call of this tool becomes a task of ours."""
         for mount, inner in self._owners_of_name(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -28,6 +28,8 @@ from .sight import sees
 if TYPE_CHECKING:
     from ..server.server import Server
 
+CALL: Final = "call_tool"
+"""The tool of a search that calls another one."""
 LISTS: tuple[ListName, ...] = ("tools", "resources", "templates", "prompts")
 
 
@@ -108,6 +110,10 @@ class Part(Protocol):
 
     def component(self, kind: ListName, name: str) -> Component | None:
         """What is known of a component without asking anybody; None where that is nothing."""
+        ...
+
+    def unwrapped(self, call: Call) -> Call | None:
+        """The call that ``call_tool`` of a search stands for; None for every other call."""
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
@@ -279,9 +285,19 @@ class ServerPart:
             entry = server.register.table(kind).entries.get(inner)
         if entry is None:
             known = None if server.elsewhere is None else server.elsewhere.component(kind, inner)
-            return None if known is None else replace(known, name=name)
+            if known is None:
+                return None
+            stripped = kind == "tools" and known.name != inner  # of its version
+            return replace(known, name=split(name)[0] if stripped else name)
         component = server.pipeline.of_entry(kind, entry)
         return replace(component, name=split(name)[0] if kind == "tools" and entry.older else name)
+
+    def unwrapped(self, call: Call) -> Call | None:
+        shape, elsewhere = self.server.shape, self.server.elsewhere
+        if shape is not None and shape.search is not None and call.params.name == CALL:
+            meant = shape.search.unwrapped(call)
+            return meant if isinstance(meant, Call) else None
+        return None if elsewhere is None else elsewhere.unwrapped(call)
 
     def task_tool(self, name: str) -> TaskTool | None:
         shape = self.server.shape

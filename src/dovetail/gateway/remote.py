@@ -326,6 +326,9 @@ class RemotePart:
             return None
         return Component(name, "tool", found[0].version, found[0].tags, self.name)
 
+    def unwrapped(self, call: Call) -> Call | None:
+        return None  # what a tool of a server behind does with its arguments is not known
+
     def task_tool(self, name: str) -> TaskTool | None:
         """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""
         asked = self._connections if self.first is None else (self.first,)

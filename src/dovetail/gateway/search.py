@@ -20,13 +20,13 @@ from ..core.channel import Call
 from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
 from .bounds import INDEXES_KEPT, SEARCH_RESULTS, SEARCHED_TEXT
+from .parts import CALL
 from .selecting import Selection, Traits
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
 FIND: Final = "search_tools"
-CALL: Final = "call_tool"
 
 _K1: Final = 1.2
 """How soon a word that is said again counts no more."""

@@ -116,6 +116,10 @@ class Elsewhere(Protocol):
         """What is known here of a component of others; None where it has to be asked for, or is not there."""
         ...
 
+    def unwrapped(self, call: Call) -> Call | None:
+        """The call that ``call_tool`` of a mounted search stands for; None for every other call."""
+        ...
+
     def task_tool(self, name: str) -> TaskTool | None:
         """A tool of others whose calls may become tasks of this server; None where there is none."""
         ...

@@ -239,12 +239,18 @@ class Pipeline:
 
     async def resolve(self, call: Call, channel: Channel) -> Request:
         """The request with the component it means."""
-        shape, run = self._server.shape, None
+        shape, elsewhere, run = self._server.shape, self._server.elsewhere, None
         if shape is not None:
             try:
                 call, run = await shape.resolve(call)
             except DovetailError as error:
                 return self._refused(call, channel, error)
+        if (
+            elsewhere is not None
+            and call.method == _CALL
+            and (meant := elsewhere.unwrapped(call)) is not None
+        ):
+            call = meant
         name = self.canonical(call.params.name) if call.method == _CALL else name_in(call)
         return Request(call, channel, name, self.describe, run)
 
