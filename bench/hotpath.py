@@ -18,6 +18,9 @@ from typing import Any
 from dovetail import Client
 from dovetail.core.channel import Link
 from dovetail.drivers.duplex import accept
+from dovetail.settings import HttpOptions
+from dovetail.transports.http.server.app import HttpApp
+from dovetail.transports.http.server.builtin_server import ConnectionTable
 
 from . import peers, workloads
 from .peers import LEGACY, LIMIT, MODERN
@@ -68,59 +71,68 @@ async def over_a_stream(era: str, in_flight: int) -> Run:
     return run
 
 
-async def over_asgi(app: Any, era: str) -> Run:
-    """The ASGI application without a web server."""
-    sent: list[dict[str, Any]] = []
+class Wire:
+    """The transport of a connection without a socket: what is written is kept until the next request."""
 
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
 
-    async def ask(request: bytes) -> None:
-        head, _, body = request.partition(b"\r\n\r\n")
-        lines = [line.partition(b": ") for line in head.split(b"\r\n")[1:]]
-        event = {"type": "http.request", "body": body, "more_body": False}
+    def get_extra_info(self, name: str) -> Any:
+        return {"sockname": ("127.0.0.1", 8000), "peername": ("127.0.0.1", 5)}.get(name)
 
-        async def receive() -> dict[str, Any]:
-            return event
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
 
-        await app(_scope([(name.lower(), value) for name, _, value in lines]), receive, send)
+    def get_write_buffer_size(self) -> int:
+        return 0
 
-    driver = SocketDriver(_Nobody(), era)  # type: ignore[arg-type]
+
+async def over_http(era: str, *, bare: bool = False) -> Run:
+    """The connection of the built-in server, or that of the bare loop, without the socket."""
+    wire: Any = Wire()
+    if bare:
+        from .servers.limit import Http
+
+        limit = Http()
+        limit.connection_made(wire)
+        feed = limit.data_received
+    else:
+        options = HttpOptions()
+        app = HttpApp(server, options)
+        await app.life.start()
+        table = ConnectionTable(app, "http", options, server.limits.max_header_bytes)
+        table.start()
+        connection: Any = table.protocol()
+        connection.connection_made(wire)
+
+        def feed(data: bytes) -> None:
+            connection.get_buffer(-1)[: len(data)] = data
+            connection.buffer_updated(len(data))
+
+    async def ask(request: bytes) -> bytes:
+        wire.written.clear()
+        feed(request)
+        while not wire.written:  # noqa: ASYNC110  turns of the loop are what is measured
+            await asyncio.sleep(0)
+        return b"".join(wire.written)
+
+    driver = SocketDriver(_NoChild(), era)  # type: ignore[arg-type]
     if era == LEGACY:
-        await ask(driver.wrap(workloads.initialize(), b"initialize"))
-        reply = b"\r\n".join(name + b": " + value for name, value in sent[0]["headers"]) + b"\r\n\r\n"
-        driver.session = session_of(b"HTTP/1.1 200 OK\r\n" + reply)
+        driver.session = session_of(await ask(driver.wrap(workloads.initialize(), b"initialize")))
         await ask(driver.wrap(workloads.INITIALIZED, b"notifications/initialized"))
     request = driver.template(ECHO) % FIRST_ID
 
     async def run(calls: int) -> None:
+        reply = b""
         for _ in range(calls):
-            await ask(request)
-        assert b"hello" in sent[-1]["body"], sent[-1]
-        sent.clear()
+            reply = await ask(request)
+        assert b"hello" in reply, reply
 
     return run
 
 
-class _Nobody:
+class _NoChild:
     port = 8000
-
-
-def _scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "server": ("127.0.0.1", 8000),
-        "client": ("127.0.0.1", 5),
-        "scheme": "http",
-        "method": "POST",
-        "root_path": "",
-        "path": "/mcp",
-        "raw_path": b"/mcp",
-        "query_string": b"",
-        "headers": headers,
-    }
 
 
 async def of_the_client(client: Client, in_flight: int) -> Run:
@@ -168,7 +180,7 @@ def _layer(file: str, name: str) -> str:
     if file == "~":
         system = ("poll", "posix", "_socket", "recv", "send' of")
         return "system calls" if any(word in name for word in system) else "msgspec and other C"
-    for package in ("asyncio", "uvicorn", "bench"):
+    for package in ("asyncio", "bench"):
         if f"/{package}/" in file:
             return package if package != "bench" else "the measurement"
     return "other Python"
@@ -181,11 +193,9 @@ async def main() -> None:
             await examine(f"stream, {word}, one by one", await over_a_stream(era, 1))
             await examine(f"stream, {word}, 64 in flight", await over_a_stream(era, 64))
     if "http" in wanted:
-        from .servers.limit import app as bare
-
         for era, word in ((MODERN, "modern"), (LEGACY, "legacy session")):
-            await examine(f"ASGI, {word}", await over_asgi(server.asgi(), era))
-        await examine("ASGI, the bare app", await over_asgi(bare, MODERN))
+            await examine(f"HTTP, {word}", await over_http(era))
+        await examine("HTTP, the bare loop", await over_http(MODERN, bare=True))
     if "client" in wanted:
         await _clients()
 

@@ -124,17 +124,6 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def thread_seconds(pid: int) -> dict[int, float]:
-    """The same for each of its threads, where the kernel keeps count."""
-    found: dict[int, float] = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
-        except OSError:
-            pass  # it has ended
-    return found
-
-
 def _scheduled(pid: int) -> float | None:
     """The same in nanoseconds, where the kernel keeps count; threads that ended are not in it."""
     try:

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-import os
+import statistics
 import sys
-from collections import deque
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,52 +16,17 @@ from .rounds import Options
 from .samples import Figures
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
-CORES: Final = os.cpu_count() or 2
 ROUND: Final = 0.4
-"""Seconds of a round: the shorter, the likelier one falls into a quiet moment."""
+"""Seconds of a round."""
 
 
 class Costs(NamedTuple):
-    """What was measured on one machine. Times are microseconds of CPU."""
+    """Microseconds of CPU, measured on one machine."""
 
     call: float
-    """One call over HTTP, in the worker."""
-    thread: float
-    """The part of it in the worker's busiest thread, which runs Python; the rest is that of the HTTP server."""
+    """One call over HTTP, in the workers."""
     driver: float
-    """The same call in whoever sends it."""
-    cores: int
-    """Shared by workers and driver."""
-
-
-def simulate(costs: Costs, workers: int, in_flight: int = 64, calls: int = 20_000) -> float:
-    """Calls per second: calls go from one driver to a worker's HTTP server, its Python, and back.
-
-    Each of these does one thing at a time, on any of ``cores`` that is free; who has waited longest comes first. A
-    connection stays with its worker, so calls are spread as connections are: evenly.
-    """
-    # Places: the HTTP servers, then the Pythons, then the driver.
-    driver = 2 * workers
-    waiting = [in_flight // workers + (number < in_flight % workers) for number in range(workers)]
-    waiting += [0] * (workers + 1)
-    takes = [costs.call - costs.thread] * workers + [costs.thread] * workers + [costs.driver]
-    line = deque(range(workers))
-    ends: list[tuple[float, int]] = []
-    now, done = 0.0, 0
-    while done < calls:
-        while line and len(ends) < costs.cores:
-            place = line.popleft()
-            waiting[place] -= 1
-            heapq.heappush(ends, (now + takes[place], place))
-        now, place = heapq.heappop(ends)
-        done += place == driver
-        follower = done % workers if place == driver else min(place + workers, driver)
-        waiting[follower] += 1
-        running = {other for _, other in ends}
-        for other in (follower, place):
-            if waiting[other] and other not in running and other not in line:
-                line.append(other)
-    return done / now * 1e6
+    """The same call in the load generator."""
 
 
 class Fleet(NamedTuple):
@@ -124,34 +87,20 @@ def _with_table(page: str, head: str, rows: list[tuple[str, ...]]) -> str:
     return before + "\n".join(lines) + "\n\n" + after
 
 
-def measured(rounds: int) -> dict[int, tuple[float, Costs]]:
-    """For each number of workers calls a second, and what each costs, both of its best round.
-
-    What else a machine does only takes calls away.
-    """
-    found: dict[int, tuple[float, Costs]] = {}
+def measured(rounds: int) -> dict[int, Costs]:
+    """What a call costs with each number of workers: the median of the rounds."""
+    found: dict[int, Costs] = {}
     for count, samples in workers.rates(Figures(), Options(rounds=rounds, throughput=ROUND)).items():
-        best = max(samples, key=lambda one: one.value)
-        cpu, thread, driver = (round(best.extra[name]) for name in ("cpu", "cpu_thread", "cpu_driver"))
-        found[count] = (best.value, Costs(cpu, thread, driver, CORES))
+        costs = [statistics.median(one.extra[name] for one in samples) for name in ("cpu", "cpu_driver")]
+        found[count] = Costs(*map(round, costs))
     return found
 
 
-def written(page: str, found: dict[int, tuple[float, Costs]]) -> str:
+def written(page: str, found: dict[int, Costs]) -> str:
     """The page with these figures, and what follows from them."""
-    rows = [
-        (
-            str(count),
-            f"{costs.call} µs",
-            f"{costs.thread} µs",
-            f"{costs.driver} µs",
-            f"{rate:,.0f}",
-            f"{simulate(costs, count):,.0f}",
-        )
-        for count, (rate, costs) in found.items()
-    ]
+    rows = [(str(count), f"{costs.call} µs", f"{costs.driver} µs") for count, costs in found.items()]
     page = _with_table(page, "workers", rows)
-    call = found[1][1].call
+    call = found[1].call
     sizes = ((1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000))
     fleets = [
         (calls, sessions, fleet(calls=calls, sessions=sessions, call_us=call)) for calls, sessions in sizes

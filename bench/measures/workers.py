@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ..peers import DOVETAIL, MODERN
-from ..processes import family, thread_seconds
+from ..processes import family, processor_seconds
 from ..rounds import Options, interleave, say
 from ..samples import Figures, Sample, figure
 from ..sockets import SocketDriver
@@ -52,24 +52,16 @@ def rates(figures: Figures, options: Options) -> dict[int, list[Sample]]:
 
 
 def _rate(driver: SocketDriver, seconds: float) -> Sample:
-    """Calls per second, and what each costs the workers, the busiest thread of each of them, and the driver."""
-    before, own = _threads(driver), time.process_time()
+    """Calls per second, and the processor time of each in the workers and in the driver."""
+    before, own = _used(driver), time.process_time()
     sample = driver.throughput(ECHO, IN_FLIGHT, seconds, least=IN_FLIGHT)
-    spent = [
-        [used - threads.get(id, 0.0) for id, used in after.items()]
-        for threads, after in zip(before, _threads(driver), strict=True)
-    ]
-    costs = {
-        "cpu": sum(map(sum, spent)),
-        "cpu_thread": sum(max(threads) for threads in spent),
-        "cpu_driver": time.process_time() - own,
-    }
+    costs = {"cpu": _used(driver) - before, "cpu_driver": time.process_time() - own}
     sample.extra |= {name: value / sample.calls * 1e6 for name, value in costs.items()}
     return sample
 
 
-def _threads(driver: SocketDriver) -> list[dict[int, float]]:
-    return [thread_seconds(pid) for pid in family(driver.child.pid)]
+def _used(driver: SocketDriver) -> float:
+    return sum(map(processor_seconds, family(driver.child.pid)))
 
 
 def _start() -> Sample:

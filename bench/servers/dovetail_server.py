@@ -58,7 +58,7 @@ server = Server(
     middleware=guards() if GUARDS else (),
 )
 if GUARDS:
-    server.health.add("bench", lambda: True, every=1)
+    server.health.add("bench", lambda: True, interval=1)
 
 
 @server.tool

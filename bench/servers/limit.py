@@ -318,6 +318,8 @@ class Http(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self) -> None:
+        import httptools  # over stdio and TCP nothing loads it
+
         self.parser = httptools.HttpRequestParser(self)
         self.body = b""
         self.modern = False
@@ -427,7 +429,6 @@ if __name__ == "__main__":
     elif sys.argv[1] == "tcp":
         asyncio.run(over_tcp(int(sys.argv[2])))
     else:
-        import httptools
         import uvloop
 
         uvloop.run(over_http(int(sys.argv[2])))
