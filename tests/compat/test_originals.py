@@ -257,6 +257,17 @@ def test_a_socket_carries_messages_too(original: str, tmp_path: Path) -> None:
     scenario()
 
 
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_task_of_the_original_asks_and_ends(revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        line = on_dovetail("mcp1", str(PROGRAMS / "tasks.py"))
+        async with over_stdio(line, revision, on_elicit=lambda request: {"value": 3}) as client:
+            assert (await client.call_tool("long")).text == "done 3"
+
+    scenario()
+
+
 def test_changes_reach_those_who_listen(original: str) -> None:
     @run
     async def scenario() -> None:

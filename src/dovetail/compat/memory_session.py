@@ -63,6 +63,9 @@ class Messages:
     def unwrap(self, item: Any) -> tuple[bytes, Any]:
         """The bytes of a ``SessionMessage``, and the id of the request that it belongs to."""
         message = item.message.root if self.sdk.root else item.message
+        if self.sdk.drops_ttl:
+            _restore_ttl(getattr(message, "result", None))
+            _restore_ttl(getattr(message, "params", None))
         data = item.message.model_dump_json(**self.sdk.encode_options).encode()
         if not hasattr(message, "method"):
             return data, message.id
@@ -246,6 +249,17 @@ class MemorySession(Link):
         if not done:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def _restore_ttl(found: Any) -> None:
+    """Write the null that the SDK 1.x leaves out of every task."""
+    if isinstance(found, dict):
+        members = cast("dict[str, Any]", found)
+        if "taskId" in members and "status" in members:
+            members.setdefault("ttl", None)
+        _restore_ttl(members.get("task"))
+        for task in members.get("tasks") or ():
+            _restore_ttl(task)
 
 
 def _forget_proxy(params: dict[str, Any]) -> None:

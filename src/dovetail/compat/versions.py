@@ -59,6 +59,8 @@ class Sdk(Struct, frozen=True, kw_only=True):
     """For ``model_dump_json`` of a message."""
     root: bool = False
     """A message is wrapped: ``message.root``."""
+    drops_ttl: bool = False
+    """The ``ttl`` of a task, which may be null but not missing, is left out when it is null."""
     context_stream: str | None = None
     """A stream that hands each message over in the context of its sender; its items are pairs."""
     request_context: str | None = None
@@ -124,6 +126,7 @@ SDKS: Final[Mapping[int, Sdk]] = {
         decode="mcp.types:JSONRPCMessage.model_validate",
         encode_options={"by_alias": True, "exclude_none": True},
         root=True,
+        drops_ttl=True,
         request_context="mcp.server.lowlevel.server:request_ctx",
         handlers="request_handlers",
         clients={

@@ -160,6 +160,8 @@ class UpstreamConnections:
             await found.client.close()
             raise
         found.learn()
+        if self.first is not None and not self.way.shared:
+            found.assume(self.first)
         found.open = True
         found.state_changed = partial(self._changed, found)
         self._upstreams[key] = found

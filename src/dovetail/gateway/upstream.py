@@ -144,6 +144,11 @@ class Upstream:
         self.codec = None if name is None else self._codecs[name]
         self._shown.clear()
 
+    def assume(self, other: Upstream) -> None:
+        """Take the tools of another connection to the same server to be those of this one, until they are listed."""
+        self.harmless, self.traits, self.param_headers = other.harmless, other.traits, other.param_headers
+        self.as_task, self.may_be_task = other.as_task, other.may_be_task
+
     def _state(self, state: str) -> None:
         """A server that went away is left out of lists until it is back."""
         if state == "ready":
