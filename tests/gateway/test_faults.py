@@ -91,7 +91,7 @@ async def test_a_server_that_begins_with_rubbish(mode: str) -> None:
 async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 3.0)
     async with asyncio.timeout(HANG / 3), beside(mode) as clients:
         assert await found(partial(listed, clients, "good_ok"))
         assert "not ready yet" in str(clients.failed["bad"])
@@ -102,7 +102,7 @@ async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
 async def test_one_that_is_mounted_and_never_gets_ready_does_not_hold_up_the_server(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 3.0)
     front = Server("front")
     front.add_tool(lambda: "mine", name="own")
     front.mount(Proxy([sys.executable, STUB, mode]), prefix="bad")
@@ -114,9 +114,9 @@ async def test_one_that_is_mounted_and_never_gets_ready_does_not_hold_up_the_ser
 async def test_a_server_that_is_ready_late_is_there_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 3.0)
     ready, told = tmp_path / "ready", list[str]()
-    servers = {"late": stub("slow", start_timeout=1.0), "good": stub()}
+    servers = {"late": stub("slow", start_timeout=4.0), "good": stub()}
     servers["late"]["args"].append(str(ready))
     async with Clients({"mcpServers": servers}, on_list_changed=told.append) as clients:
         assert await found(partial(listed, clients, "good_ok"))
@@ -132,7 +132,7 @@ async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for bound in ("mounting.START_PATIENCE", "merging.LIST_PATIENCE"):
-        monkeypatch.setattr(f"dovetail.gateway.{bound}", 0.5)
+        monkeypatch.setattr(f"dovetail.gateway.{bound}", 3.0)
     gateway = Gateway({"mcpServers": {"bad": stub("silent"), "good": stub()}})
     async with served(gateway, auth=StaticTokens({"t": Principal("ann")})) as site:
         address = f"http://127.0.0.1:{site.port}/mcp"
