@@ -18,7 +18,7 @@ from dovetail.client.connecting.server_cache import ServerCache
 from tests.client.fake_http import DISCOVERED, INITIALIZED
 from tests.support.aio import run
 
-CALLS = 61
+CALLS = 59
 OURS = str(Path(dovetail.__file__).parent)
 HEAD = (
     b"HTTP/1.1 200 OK\r\ndate: Sun, 15 Nov 2026 12:00:00 GMT\r\nserver: test\r\n"

@@ -13,7 +13,7 @@ import dovetail
 from dovetail import Client
 from tests.support.aio import run
 
-CALLS = 37
+CALLS = 36
 OURS = str(Path(dovetail.__file__).parent)
 
 SERVER = """

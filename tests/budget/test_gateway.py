@@ -14,7 +14,7 @@ from tests.budget.test_client_stream import SERVER
 from tests.budget.test_handle import MODERN, message
 from tests.support.aio import run
 
-HOP = 12
+HOP = 11
 OURS = str(Path(dovetail.__file__).parent)
 MONITOR = ("middleware/event_loop_monitor.py", "middleware/health.py", "drivers/heartbeat.py")
 """What runs by the clock, whatever is called."""
@@ -63,7 +63,7 @@ async def test_a_hop_on_one_revision_stays_within_its_budget() -> None:
     assert len(through) - len(behind) - len(in_front) <= HOP, "\n".join(through)
 
 
-LIST = 250
+LIST = 230
 """For ten pages of a hundred tools each, of a hundred servers."""
 
 

@@ -64,13 +64,13 @@ CALL = message("tools/call", name="add", arguments={"a": 1}, _meta=MODERN)
 
 
 def test_a_modern_call_stays_within_its_budget() -> None:
-    assert count(serving(1), CALL) <= 40
+    assert count(serving(1), CALL) <= 25
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_legacy_call_stays_within_its_budget(revision: str) -> None:
     assert (
-        count(serving(1), message("tools/call", name="add", arguments={"a": 1}), {"revision": revision}) <= 55
+        count(serving(1), message("tools/call", name="add", arguments={"a": 1}), {"revision": revision}) <= 34
     )
 
 
