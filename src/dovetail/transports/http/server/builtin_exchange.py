@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _REPLY: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_COMMENT_CHUNK: Final = b"3\r\n:\n\n\r\n"
 _NO_BODY: Final = frozenset({204, 304})
 _WRITTEN_PIECE: Final = 256 << 10
 """Bytes of a large response that are written at once; the next piece waits until the client has read."""
@@ -45,6 +46,8 @@ class BuiltinExchange(ScopeHead, eq=False, weakref=True):
     """The connection may serve another request."""
     broken: bool = False
     answered: bool = False
+    streaming: bool = False
+    """The response is an event stream in chunks."""
     over: bool = False
     waiter: asyncio.Future[None] | None = None
     task: asyncio.Task[None] | None = None
@@ -54,6 +57,12 @@ class BuiltinExchange(ScopeHead, eq=False, weakref=True):
         if type(self.body) is bytes:  # one growing buffer: small chunks would each cost an object
             self.body = bytearray(self.body)
         self.body += piece
+
+    def filler(self) -> bytes:
+        """Bytes that the client skips: an interim response, or a comment in an event stream. Empty if none fit here."""
+        if self.streaming:
+            return _COMMENT_CHUNK
+        return b"" if self.answered or self.scope["http_version"] != "1.1" else _CONTINUE
 
     def wake(self) -> None:
         if self.waiter is not None and not self.waiter.done():
@@ -187,6 +196,7 @@ class BuiltinSink:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if not self._exchange.answered:
             self._exchange.answered = True
+            self._exchange.streaming = self._chunked
             data = self._connection.head(200, self._headers, None) + data
         if data:
             self._connection.written += len(data)  # `write`, without the call

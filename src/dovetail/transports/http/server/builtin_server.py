@@ -51,7 +51,10 @@ _PARSED_PIECE: Final = 4 << 10
 """Bytes parsed before the header limit is checked again. Parsed requests take thirty times their size."""
 _READ_AHEAD: Final = 64 << 10
 """Bytes of further requests, or of a body that is not read yet, after which the connection is not read from."""
-
+_NO_HANDSHAKE: Final = {"sec-websocket-key": "", "sec-websocket-version": ""}
+"""Headers that a WebSocket over HTTP/1.1 needs; empty ones are refused. (Over HTTP/2 they are optional.)"""
+_SECOND_PROBE: Final = 0.05
+"""Seconds until a client that may have closed its connection is probed again; later probes follow with the checks."""
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -192,6 +195,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Bytes behind the requests in ``_next``, not parsed yet."""
         self._deaf = False
         """What else comes is dropped."""
+        self._eof = False
+        """The client has closed its sending side. Requests that have arrived are still answered."""
         self._paused = False
         self._resume_later = False
         """The next request is served once ``writable`` is done."""
@@ -222,6 +227,23 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._parse(self._buffer[:nbytes])
         else:
             self._upgrade.feed(self._buffer[:nbytes].tobytes())
+
+    def eof_received(self) -> bool:
+        """The client has closed its sending side, or the whole connection: TCP reports both in the same way.
+
+        Returns whether the connection stays open, so that the requests that have arrived are answered.
+        """
+        exchange = self._current
+        if exchange is None or self._upgrade is not None or not self.transport.can_write_eof():
+            return False  # TLS cannot be closed in one direction
+        if exchange.streaming and exchange.method == "GET":
+            return False  # this stream has no end: only a disconnect ends it
+        self._eof = True
+        if self._arriving is not None:
+            self._refuse(400)
+        self._probe()
+        self._loop.call_later(_SECOND_PROBE, self._probe)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._deaf = True
@@ -411,6 +433,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             )
             if self._refusal is not None:
                 self._answer_and_close(*self._refusal)
+            elif self._eof:
+                self.close()
         if not self._next and self._paused:
             self.resume()
 
@@ -418,6 +442,15 @@ class HttpConnection(asyncio.BufferedProtocol):
     def idle(self) -> bool:
         """No request is being served."""
         return self._deadline is not None
+
+    def _probe(self) -> None:
+        """Find out whether the client only closed its sending side, or the whole connection.
+
+        A socket that was closed answers data with a reset, and the next write reports it.
+        """
+        exchange = self._current
+        if self._eof and exchange is not None and not self.lost and self.writable is None:
+            self.write(exchange.filler())
 
     def close(self, *, unread: bool = False) -> None:
         """Close the connection once everything is written.
@@ -469,7 +502,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return BuiltinWebSocket(
             exchange.scope,
             exchange.path,
-            exchange.headers,
+            {**_NO_HANDSHAKE, **exchange.headers},
             exchange.plain,
             exchange.local,
             exchange.method,
@@ -513,6 +546,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if self._websocket is not None:
             self._websocket.check(now)
+        self._probe()
 
     def head(self, status: int, headers: Headers, length: int | None) -> bytes:
         """The status line and the header block of a response."""
@@ -533,7 +567,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        if self._paused and not self.lost and not self.transport.is_closing():
+        if self._paused and not (self._eof or self.lost or self.transport.is_closing()):
             self._paused = False
             self.transport.resume_reading()
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on the event loop, without a host: what other hosts decide for themselves is decided by us here."""
+"""The built-in HTTP/1.1 server, over raw sockets."""
 
 import asyncio
 import gc
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail import Request, Response, Server
+from dovetail import Context, Request, Response, Server
 from dovetail.settings import Limits
 from dovetail.transports.http.server.builtin_exchange import BuiltinExchange
 from dovetail.transports.http.server.builtin_server import HttpConnection
@@ -15,7 +15,8 @@ from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.everything import build
 from tests.support.waiting import until
-from tests.support.web import Web, modern, modern_headers, served, text
+from tests.support.web import Connection, Site, Web, messages, modern, modern_headers, served, text
+from tests.support.web import Response as Answer
 
 MESSAGE = modern("tools/call", {"name": "shout", "arguments": {"words": "one"}})
 HEADERS = modern_headers(MESSAGE)
@@ -316,4 +317,108 @@ async def test_http_2_is_refused_with_one_answer() -> None:
         refused = await connection.response()
         assert refused.status == 505
         assert b"reverse proxy" in refused.body
+        assert await connection.at_end()
+
+
+async def half_closed(site: Site, data: bytes) -> Connection:
+    """A connection that sent ``data`` and closed its sending side."""
+    connection = await site.connect()
+    connection.send(data)
+    connection.writer.write_eof()
+    return connection
+
+
+async def final(connection: Connection) -> Answer:
+    """The next response that is not an interim one."""
+    while (found := await connection.response()).status == 100:
+        pass
+    return found
+
+
+def waiting() -> tuple[Server, asyncio.Event, list[str]]:
+    """A server with tools that wait, and how their calls ended."""
+    server, go_on, ended = Server("waiting"), asyncio.Event(), list[str]()
+
+    @server.tool
+    async def wait(ctx: Context, notes: bool = False) -> str:  # pyright: ignore[reportUnusedFunction]
+        try:
+            if notes:
+                await ctx.report_progress(1)
+            await go_on.wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("done")
+        return "done"
+
+    return server, go_on, ended
+
+
+@run
+async def test_a_client_that_only_closed_its_sending_side_gets_all_responses() -> None:
+    server, go_on, ended = waiting()
+    async with served(server) as site, await half_closed(site, calling("wait") * 3) as connection:
+        assert (await connection.head()).status == 100  # a closed socket would answer this with a reset
+        go_on.set()
+        for _ in range(3):
+            assert text((await final(connection)).message["result"]) == "done"
+        assert await connection.at_end()
+    assert ended == ["done"] * 3
+
+
+@run
+async def test_a_client_that_only_closed_its_sending_side_gets_its_event_stream() -> None:
+    server, go_on, ended = waiting()
+    message = modern(
+        "tools/call", {"name": "wait", "arguments": {"notes": True}}, meta={"progressToken": "p"}
+    )
+    async with (
+        served(server) as site,
+        await half_closed(
+            site, written(body=json.dumps(message).encode(), **{"Mcp-Name": "wait"})
+        ) as connection,
+    ):
+        while (found := await connection.head()).status == 100:
+            pass
+        assert found.headers["content-type"] == "text/event-stream"
+        assert b"notifications/progress" in await connection.chunk()
+        assert await connection.chunk() == b":\n\n"
+        go_on.set()
+        body = b""
+        while chunk := await connection.chunk():
+            body += chunk
+        assert [text(one["result"]) for one in messages(body)] == ["done"]
+        assert await connection.at_end()
+    assert ended == ["done"]
+
+
+@pytest.mark.parametrize("notes", [False, True])
+def test_a_call_is_cancelled_when_its_client_closes_the_connection(*, notes: bool) -> None:
+    @run
+    async def scenario() -> None:
+        server, _, ended = waiting()
+        arguments = {"name": "wait", "arguments": {"notes": notes}}
+        message = modern("tools/call", arguments, meta={"progressToken": "p"})
+        async with served(server) as site:
+            async with await site.connect() as connection:
+                connection.send(written(body=json.dumps(message).encode(), **{"Mcp-Name": "wait"}))
+                await until(lambda: site.app.life.disconnects.watches)
+                if notes:
+                    await connection.head()
+                    await connection.chunk()
+            await until(lambda: ended == ["cancelled"])
+
+    scenario()
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
+@run
+async def test_a_body_that_ends_too_early_gets_400(framing: str) -> None:
+    head = written().partition(b"\r\n\r\n")[0].replace(b"Content-Length: %d" % len(BODY), framing.encode())
+    async with (
+        served(build()) as site,
+        await half_closed(site, head + b"\r\n\r\n5\r\nhello") as connection,
+    ):
+        found = await final(connection)
+        assert (found.status, found.headers["connection"]) == (400, "close")
         assert await connection.at_end()
