@@ -283,3 +283,62 @@ async def test_a_failure_of_ours_ends_the_socket_and_is_logged(
         await socket.send(json.dumps(modern("tools/list")))
         assert await closed(socket) == 1011
         await until(lambda: "a defect of ours" in caplog.text + capfd.readouterr().err)
+
+
+HANDSHAKE = (
+    b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+@run
+async def test_a_client_that_answers_no_ping_is_disconnected_with_1011() -> None:
+    async with served(build(), websocket_ping_interval=0.1) as site, await site.connect() as connection:
+        connection.send(HANDSHAKE)
+        assert (await connection.head()).status == 101
+        assert await connection.reader.readexactly(2) == b"\x89\x00"  # a ping
+        opcode, size = await connection.reader.readexactly(2)
+        reason = await connection.reader.readexactly(size)
+        assert (opcode, reason) == (0x88, b"\x03\xf3no answer to a ping")
+        assert await connection.at_end()
+
+
+@run
+async def test_a_client_that_answers_pings_stays_connected() -> None:
+    async with served(build(), websocket_ping_interval=0.05) as site, await site.connect() as connection:
+        connection.send(HANDSHAKE)
+        assert (await connection.head()).status == 101
+        for _ in range(10):
+            assert await connection.reader.readexactly(2) == b"\x89\x00"
+            connection.send(b"\x8a\x80\0\0\0\0")
+
+
+def frame(opcode: int, payload: bytes, *, end: bool = True) -> bytes:
+    """A frame of a client, with a mask of zeros."""
+    size = len(payload)
+    start = bytes((opcode | (0x80 if end else 0),))
+    if size < 126:
+        start += bytes((0x80 | size,))
+    elif size < 1 << 16:
+        start += b"\xfe" + size.to_bytes(2, "big")
+    else:
+        start += b"\xff" + size.to_bytes(8, "big")
+    return start + bytes(4) + payload
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+def test_the_bytes_of_unfinished_messages_are_counted_exactly(size: int) -> None:
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site, await site.connect() as connection:
+            connection.send(HANDSHAKE)
+            assert (await connection.head()).status == 101
+            whole = frame(1, json.dumps(request("ping", {"x": "y" * size}, id="a")).encode())
+            connection.send(whole + whole)
+            for _ in range(2):
+                await connection.reader.readuntil(b'"id":"a"')
+            assert site.app.buffered.in_use == 0
+            connection.send(frame(1, b"x" * 100_000, end=False) + frame(0, b"y" * 100_000)[:-1])
+            await until(lambda: site.app.buffered.in_use == 200_013)
+
+    scenario()

@@ -2,8 +2,8 @@
 
 Limits: a message may have `Limits.max_websocket_message_bytes` (close code 1009) and `HttpOptions.body_timeout` seconds
 (1008); what is buffered of unfinished messages above 64 KiB counts in `Limits.max_buffered_bytes` (1013). A client that
-answers no ping for `HttpOptions.websocket_ping_interval` is disconnected. While messages wait for the server, or the
-client does not read, the connection is not read from.
+answers no ping for `HttpOptions.websocket_ping_interval` is disconnected (1011). While messages wait for the server, or
+the client does not read, the connection is not read from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from websockets.server import ServerProtocol
 
 from ....core.limits import UNCOUNTED_BYTES
 from .http_exchange import CLOSE, TEXT_TYPE, Headers, ScopeHead, gone
-from .websockets import GOING_AWAY, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER
+from .websockets import INTERNAL_ERROR, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER
 
 if TYPE_CHECKING:
     from .builtin_server import HttpConnection, WebSocketHandler
@@ -50,9 +50,13 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
     _message: bytes | bytearray = b""
     """The fragments of an unfinished message, and of which kind it is."""
     _kind: Opcode = Opcode.TEXT
+    _unparsed: int = 0
+    """Bytes of an unfinished frame, which the protocol holds."""
     _unfinished_since: float | None = None
     _counted: int = 0
     """Bytes of an unfinished message that are counted in the server-wide limit."""
+    closed_by_both: bool = False
+    """The closing handshake is complete: the client sends nothing more."""
     _ended: bool = False
     """No further message comes."""
     _waiter: asyncio.Future[None] | None = None
@@ -133,14 +137,16 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
                 self.connection.pause()
             return
         self._unanswered = False
+        self._unparsed += len(data)
         protocol.receive_data(data)
         for event in protocol.events_received():
             assert isinstance(event, Frame)
+            self._unparsed -= _frame_bytes(event)
             self._take(event, protocol)
-        if protocol.parser_exc is not None or protocol.state is not State.OPEN:
+        if protocol.state is not State.OPEN:
             self._end()
         else:
-            self._count(len(self._message) + len(protocol.reader.buffer))
+            self._count(len(self._message) + self._unparsed)
         self._flush()
         if self._waiting > _WAITING_BYTES or self.connection.writable is not None:
             self.connection.pause()
@@ -155,11 +161,6 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
     def connection_lost(self) -> None:
         self._end()
 
-    @property
-    def closed_by_both(self) -> bool:
-        """The closing handshake is complete: the client sends nothing more."""
-        return self._protocol is not None and self._protocol.close_rcvd is not None
-
     def check(self, now: float) -> None:
         """Close it if a message or the answer to a ping takes too long."""
         protocol, options = self._protocol, self.connection.table.options
@@ -173,7 +174,7 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
             self._unanswered = False  # the pong would not be read
         elif interval is not None and now >= self._ping_at:
             if self._unanswered:
-                self._close(GOING_AWAY, "no answer to a ping")
+                self._close(INTERNAL_ERROR, "no answer to a ping")
                 self._end()
                 return
             if self._ping_at:  # the first one is due after an interval
@@ -191,8 +192,9 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
             if type(self._message) is bytes:  # one growing buffer: small fragments would each cost an object
                 self._message = bytearray(self._message)
             self._message += frame.data
-        else:
-            return  # the protocol answers pings and close frames
+        else:  # the protocol answers pings and close frames
+            self.closed_by_both = self.closed_by_both or frame.opcode is Opcode.CLOSE
+            return
         if not frame.fin:
             return
         data, self._message, self._unfinished_since = bytes(self._message), b"", None
@@ -253,3 +255,9 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
             await self._waiter
         finally:
             self._waiter = None
+
+
+def _frame_bytes(frame: Frame) -> int:
+    """The size of a frame of the client as it was sent: its header, the mask, the payload (RFC 6455, 5.2)."""
+    size = len(frame.data)
+    return size + (6 if size < 126 else 8 if size < 1 << 16 else 14)
