@@ -137,7 +137,7 @@ workers.FIRST_PAUSE = workers.LONGEST_PAUSE = 0.01
 @asynccontextmanager
 async def lifespan(server):
     if os.path.exists(__file__ + ".broken"):
-        os._exit(7)
+        os._exit({status})
     yield
 
 server = Server("later", lifespan=lifespan)
@@ -148,9 +148,10 @@ async def pid() -> int:
 """
 
 
-def test_replacements_that_never_start_are_given_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [7, 0])
+def test_replacements_that_never_start_are_given_up(tmp_path: Path, status: int) -> None:
     path = tmp_path / "later.py"
-    path.write_text(LATER)
+    path.write_text(LATER.replace("{status}", str(status)))
 
     @run
     async def scenario() -> None:
@@ -159,7 +160,7 @@ def test_replacements_that_never_start_are_given_up(tmp_path: Path) -> None:
             (tmp_path / "later.py.broken").touch()
             os.kill(victim, signal.SIGKILL)
             assert await served.ended() == 1
-            assert "exited with status 7: the last 8 starts failed (crash loop)" in served.said
+            assert f"exited with status {status}: the last 8 starts failed (crash loop)" in served.said
 
     scenario()
 
@@ -224,8 +225,9 @@ def test_a_server_that_cannot_start_is_given_up(tmp_path: Path, workers: str) ->
     assert "no database" in ended.stderr
 
 
-def test_workers_that_die_of_a_signal_at_start_are_given_up(tmp_path: Path) -> None:
-    ended = serve_broken(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", "2")
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)"])
+def test_workers_that_end_before_they_serve_are_given_up(tmp_path: Path, end: str) -> None:
+    ended = serve_broken(tmp_path, end, "2")
     assert ended.returncode == 1
     assert "crash loop" in ended.stderr
 

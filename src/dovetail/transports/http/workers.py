@@ -50,6 +50,7 @@ class _Worker:
         """The pipe in which it reports that it is ready."""
         self.failures = failures
         self.started = time.monotonic()
+        self.serving = False
 
 
 class Supervisor:
@@ -189,9 +190,9 @@ class Supervisor:
 
     def _report(self, worker: _Worker) -> None:
         """A worker is ready, or has died before it was."""
-        ready = os.read(worker.ready, 1) != b""
+        worker.serving = os.read(worker.ready, 1) != b""
         self._forget(worker)
-        if ready and not self._served:
+        if worker.serving and not self._served:
             self._served = True
             self._on_ready()
 
@@ -217,8 +218,9 @@ class Supervisor:
         """Plan the replacement of a worker that ended by itself, or give up."""
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
         now = time.monotonic()
-        failures = worker.failures + 1 if code and now - worker.started < EARLY_DEATH else 0
-        if code and not self._served:
+        failed = code != 0 or not worker.serving  # 0 after it has served: it was told to stop
+        failures = worker.failures + 1 if failed and now - worker.started < EARLY_DEATH else 0
+        if failed and not self._served:
             self._give_up(f"worker {worker.pid} {how} before it served anything")
         elif failures >= FAILED_STARTS:
             self._give_up(f"worker {worker.pid} {how}: the last {failures} starts failed")
