@@ -580,7 +580,10 @@ def test_a_certificate_that_cannot_be_used_is_one_line(file: Path) -> None:
         timeout=HANG,
     )
     assert done.returncode == 1
-    assert done.stderr == b"dovetail run: the certificate cannot be used: No such file or directory\n"
+    assert (
+        done.stderr
+        == b"dovetail run: the certificate nothing.pem cannot be used: No such file or directory\n"
+    )
 
 
 def test_starting_imports_nothing_of_http() -> None:

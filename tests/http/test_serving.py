@@ -2,18 +2,25 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
 import ssl
+import stat
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from email.utils import formatdate
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from dovetail import Server
 from dovetail.errors import DovetailError
 from dovetail.transports.bind_address import BindAddress
 from dovetail.transports.http.server.builtin_server import http_date
@@ -121,8 +128,68 @@ def test_client_certificates_need_a_certificate_of_the_server(tmp_path: Path) ->
     with pytest.raises(DovetailError, match="client certificates need TLS"):
         build().run("http", port=0, client_ca="ca.pem")
     certificate = str(Authority(tmp_path).certificate("127.0.0.1"))
-    with pytest.raises(DovetailError, match="authority of client certificates cannot be used: No such file"):
+    with pytest.raises(
+        DovetailError, match=r"authority of client certificates .*missing.pem cannot be used: No such"
+    ):
         build().run("http", port=0, certfile=certificate, client_ca=str(tmp_path / "missing.pem"))
+
+
+def test_a_key_without_a_certificate_is_refused() -> None:
+    with pytest.raises(DovetailError, match="a key without a certificate"):
+        build().run("http", port=0, keyfile="key.pem")
+
+
+def test_a_key_of_another_certificate_is_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    one, two = (str(authority.certificate(name)) for name in ("127.0.0.1", "ann"))
+    with pytest.raises(DovetailError, match=f"the key {two} does not belong to the certificate {one}"):
+        build().run("http", port=0, certfile=one, keyfile=two)
+    Path(two).write_text("rubbish")
+    with pytest.raises(DovetailError, match=f"certificate {two} cannot be used: both must be in PEM format"):
+        build().run("http", port=0, certfile=two)
+
+
+def test_an_encrypted_key_is_refused_and_asks_for_no_password(tmp_path: Path) -> None:
+    certificate, key = str(Authority(tmp_path).certificate("127.0.0.1")), tmp_path / "encrypted.pem"
+    secret = serialization.BestAvailableEncryption(b"secret")
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key.write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(*form, secret))
+    with pytest.raises(DovetailError, match=f"the key {key} is encrypted"):
+        build().run("http", port=0, certfile=certificate, keyfile=str(key))
+
+
+def test_a_file_that_is_not_a_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    with pytest.raises(DovetailError, match=r"notes.txt: it exists and is not a socket; choose another path"):
+        build().run("http", uds=str(path))
+    assert path.read_text() == "hello"
+
+
+def test_the_socket_file_of_a_later_server_is_left_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "mcp.sock")
+
+    @run
+    async def scenario() -> None:
+        ready = asyncio.Event()
+
+        @asynccontextmanager
+        async def life(_: Server) -> AsyncGenerator[None]:
+            ready.set()
+            yield
+
+        server = Server("first", lifespan=life)
+        task = asyncio.create_task(server.serve("http", uds=path, quiet=True))
+        await ready.wait()
+        os.rename(path, path + ".old")  # its inode stays in use
+        later = BindAddress(uds=path).listen()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stat.S_ISSOCK(os.stat(path).st_mode)
+        later.close()
+
+    scenario()
 
 
 def test_beyond_loopback_needs_a_word() -> None:

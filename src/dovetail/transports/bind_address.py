@@ -50,25 +50,44 @@ class BindAddress(Struct, frozen=True, kw_only=True):
                 raise DovetailError(
                     "client certificates need TLS: give a certificate for the server (--certfile)"
                 )
+            if self.keyfile is not None:
+                raise DovetailError("a key without a certificate: give the certificate, too (--certfile)")
             return None
         import ssl  # slow to import, and most servers stand behind a proxy that does TLS
 
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            context.load_cert_chain(self.certfile, self.keyfile)
+            context.load_cert_chain(self.certfile, self.keyfile, password=self._no_password)
         except OSError as error:
-            raise DovetailError(f"the certificate cannot be used: {error.strerror or error}") from None
+            raise DovetailError(self._why_no_tls(error)) from None
         if self.client_ca is not None:
             try:
                 context.load_verify_locations(self.client_ca)
             except OSError as error:
-                reason = error.strerror or error
+                reason = getattr(error, "reason", None) or error.strerror or error
                 raise DovetailError(
-                    f"the authority of client certificates cannot be used: {reason}"
+                    f"the authority of client certificates {self.client_ca} cannot be used: {reason}"
                 ) from None
             context.verify_mode = ssl.CERT_REQUIRED
         return context
+
+    def _no_password(self) -> str:
+        # Without this function OpenSSL would ask for the password on the terminal, and wait.
+        raise DovetailError(
+            f"the key {self.keyfile or self.certfile} is encrypted: decrypt it (openssl pkey -in KEY -out NEW)"
+        )
+
+    def _why_no_tls(self, error: OSError) -> str:
+        """The message for a certificate or a key that cannot be loaded."""
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            return (
+                f"the key {self.keyfile or self.certfile} does not belong to the certificate {self.certfile}"
+            )
+        files = self.certfile if self.keyfile is None else f"{self.certfile} or its key {self.keyfile}"
+        of_openssl = getattr(error, "library", None) is not None  # then the error names no file
+        hint = "both must be in PEM format (--certfile, --keyfile)" if of_openssl else error.strerror
+        return f"the certificate {files} cannot be used: {hint}"
 
     def listen(self) -> socket.socket:
         """Return a listening socket. A Unix socket on which no server listens any more is replaced.
@@ -110,10 +129,14 @@ class BindAddress(Struct, frozen=True, kw_only=True):
             where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         return serving_on(f"{where}{path}", json=self.json)
 
-    def remove_socket_file(self) -> None:
-        """Delete the Unix socket, if this is one."""
-        if self.uds is not None:
-            unix.remove(self.uds)
+    def socket_file(self) -> tuple[int, int] | None:
+        """The file of the Unix socket, once it is bound, for `remove_socket_file`."""
+        return None if self.uds is None else unix.identity(self.uds)
+
+    def remove_socket_file(self, bound: tuple[int, int] | None) -> None:
+        """Delete the file of the Unix socket, unless another server has replaced it since."""
+        if self.uds is not None and bound is not None:
+            unix.remove(self.uds, bound)
 
 
 def why_not_bound(

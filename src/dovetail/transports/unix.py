@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -42,8 +43,10 @@ def remove(path: str, bound: tuple[int, int] | None = None) -> None:
 
 
 def _remove_stale(path: str) -> None:
-    if not os.path.exists(path) or not stat.S_ISSOCK(os.stat(path).st_mode):
+    if not os.path.exists(path):
         return
+    if not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise FileExistsError(errno.EEXIST, "it exists and is not a socket; choose another path")
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)

@@ -109,12 +109,13 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
     if workers > 1:
         return _run_workers(service, address, settings, workers, quiet=quiet)
     bound = address.listen()
+    file = address.socket_file()
     try:
         output = _Output(address, settings, bound, quiet=quiet)
         return _run_process(HttpApp(service, settings), address, bound, output.ready, output.stopping)
     finally:
         bound.close()
-        address.remove_socket_file()
+        address.remove_socket_file(file)
 
 
 async def serve(
@@ -132,13 +133,14 @@ async def serve(
     """
     address, settings = _split(service, options, allow_remote=allow_remote)
     bound = address.listen()
+    file = address.socket_file()
     try:
         server = HttpServer(HttpApp(service, settings), address, bound)
         output = _Output(address, settings, bound, quiet=quiet)
         return await server.run(output.ready, output.stopping)
     finally:
         bound.close()
-        address.remove_socket_file()
+        address.remove_socket_file(file)
 
 
 def _run_process(
@@ -186,6 +188,7 @@ def _run_workers(
             return _run_process(app, address, bound, ready, worker=True)
 
         bound = address.listen()
+        file = address.socket_file()
         output = _Output(address, settings, bound, quiet=quiet)
 
         def stop() -> None:
@@ -203,7 +206,7 @@ def _run_workers(
             ).run()
         finally:
             bound.close()
-            address.remove_socket_file()
+            address.remove_socket_file(file)
 
 
 def share_store(service: HttpService, folder: str) -> None:
