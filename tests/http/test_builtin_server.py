@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,19 @@ async def test_one_connection_too_many_gets_503_and_is_closed() -> None:
         await site.connections[0].close()
         await until(lambda: len(site.app.life.running) == 0)
         assert text(await Web(site).call("shout", words="again")) == "AGAIN"
+
+
+@run
+async def test_of_many_connections_at_once_no_more_are_accepted_than_allowed() -> None:
+    async with served(build(), max_connections=3) as site:
+        sockets = [socket.create_connection(site.address) for _ in range(40)]  # before the server accepts any
+        for one in sockets:
+            one.sendall(written())  # unread bytes must not reset the connection
+        many = [Connection(*await asyncio.open_connection(sock=one)) for one in sockets]
+        statuses = [(await connection.response()).status for connection in many]
+        assert (statuses.count(200), statuses.count(503)) == (3, 37)
+        for connection in many:
+            await connection.close()
 
 
 @run

@@ -53,6 +53,8 @@ _READ_AHEAD: Final = 64 << 10
 """Bytes of further requests, or of a body that is not read yet, after which the connection is not read from."""
 _NO_HANDSHAKE: Final = {"sec-websocket-key": "", "sec-websocket-version": ""}
 """Headers that a WebSocket over HTTP/1.1 needs; empty ones are refused. (Over HTTP/2 they are optional.)"""
+_MAX_REFUSED: Final = 256
+"""Connections beyond the maximum whose clients get time to read the refusal."""
 _SECOND_PROBE: Final = 0.05
 """Seconds until a client that may have closed its connection is probed again; later probes follow with the checks."""
 
@@ -113,19 +115,21 @@ class ConnectionTable:
         self.keep_alive_timeout = options.keep_alive_timeout
         self.write_timeout = options.write_timeout
         self.open: set[HttpConnection] = set()
+        self.refused: set[_TooManyConnections] = set()
+        """Connections beyond the maximum, until their clients have read the refusal."""
         self.date = b""
         """The Date header line of every response."""
         self.now = 0.0
         """The time of the event loop at the last check."""
         self.closing = False
-        self._max_connections = options.max_connections
+        self.max_connections = options.max_connections
         self._empty: asyncio.Future[None] | None = None
         times = (self.header_timeout, self.keep_alive_timeout, self.write_timeout, options.body_timeout)
         self._heartbeat = Heartbeat(min(HTTP_TICK, *(seconds / 2 for seconds in times)), self._check)
 
     def protocol(self) -> asyncio.BaseProtocol:
         """The protocol of a new connection."""
-        return HttpConnection(self) if len(self.open) < self._max_connections else _TooManyConnections()
+        return HttpConnection(self)
 
     def start(self) -> None:
         """Check all connections regularly from now on."""
@@ -152,7 +156,7 @@ class ConnectionTable:
     def abort(self) -> None:
         """End all connections now."""
         self._heartbeat.stop()
-        for connection in list(self.open):
+        for connection in [*self.open, *self.refused]:
             connection.transport.abort()
 
     def discard(self, connection: HttpConnection) -> None:
@@ -216,6 +220,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._certificate: Any = transport.get_extra_info("peercert")
         """The verified certificate of the client, as `ssl` gives it; None without one."""
         table = self.table
+        if len(table.open) >= table.max_connections:
+            refused = _TooManyConnections(table)
+            self.transport.set_protocol(refused)
+            refused.connection_made(transport)
+            return
         self._deadline = self._loop.time() + table.header_timeout
         table.open.add(self)
 
@@ -592,8 +601,21 @@ class HttpConnection(asyncio.BufferedProtocol):
 class _TooManyConnections(asyncio.Protocol):
     """A connection beyond `HttpOptions.max_connections`."""
 
+    def __init__(self, table: ConnectionTable) -> None:
+        self._table = table
+        self.transport: asyncio.Transport
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        opened = cast("asyncio.Transport", transport)
+        self.transport = opened = cast("asyncio.Transport", transport)
         lines = f"retry-after: {BUSY_SECONDS:.0f}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         opened.write((_status_line(503) + lines).encode())
-        opened.close()
+        if opened.can_write_eof() and len(self._table.refused) < _MAX_REFUSED:
+            # Closing a socket with unread bytes resets it, and the client would lose the response.
+            self._table.refused.add(self)
+            opened.write_eof()
+            asyncio.get_running_loop().call_later(HTTP_FLUSH, opened.abort)
+        else:
+            opened.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.refused.discard(self)
