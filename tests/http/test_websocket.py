@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.rawclient import MODERN
 from tests.support.schemas import validate
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Site, modern, request, served, text
 
 
@@ -342,3 +344,40 @@ def test_the_bytes_of_unfinished_messages_are_counted_exactly(size: int) -> None
             await until(lambda: site.app.buffered.in_use == 200_013)
 
     scenario()
+
+
+WITHOUT_PACKAGE = """
+import asyncio, sys
+sys.modules["websockets"] = None
+from dovetail import Server
+from dovetail.transports.bind_address import BindAddress
+from dovetail.transports.http.server.app import HttpApp
+from dovetail.transports.http.serving import HttpServer
+from dovetail.settings import HttpOptions
+
+async def main():
+    address = BindAddress(port=0)
+    bound = address.listen()
+    server, ready = HttpServer(HttpApp(Server("x"), HttpOptions()), address, bound), asyncio.Event()
+    task = asyncio.create_task(server.run(ready.set))
+    await ready.wait()
+    reader, writer = await asyncio.open_connection(*bound.getsockname())
+    writer.write(%r)
+    print((await reader.read()).decode())
+    server.stop.request(0)
+    await task
+
+asyncio.run(main())
+"""
+
+
+def test_without_the_websockets_package_a_handshake_gets_501_and_the_install_command() -> None:
+    code = WITHOUT_PACKAGE % HANDSHAKE
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=True
+    )
+    assert ended.stdout.startswith("HTTP/1.1 501 Not Implemented")
+    assert "connection: close" in ended.stdout
+    assert "pip install 'dovetail-mcp[" in ended.stdout
+    assert ended.stderr.count("a WebSocket was refused") == 1
+    assert "Traceback" not in ended.stderr
