@@ -144,7 +144,7 @@ class BuiltinExchange(ScopeHead, eq=False, weakref=True):
 
     @property
     def lost(self) -> bool:
-        return self.connection.lost
+        return self.connection.lost or self.connection.eof
 
     async def disconnected(self) -> None:
         await self.connection.disconnected()

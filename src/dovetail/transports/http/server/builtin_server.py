@@ -199,7 +199,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Bytes behind the requests in ``_next``, not parsed yet."""
         self._deaf = False
         """What else comes is dropped."""
-        self._eof = False
+        self.eof = False
         """The client has closed its sending side. Requests that have arrived are still answered."""
         self._paused = False
         self._resume_later = False
@@ -247,7 +247,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return False  # TLS cannot be closed in one direction
         if exchange.streaming and exchange.method == "GET":
             return False  # this stream has no end: only a disconnect ends it
-        self._eof = True
+        self.eof = True
         if self._arriving is not None:
             self._refuse(400)
         self._probe()
@@ -442,7 +442,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             )
             if self._refusal is not None:
                 self._answer_and_close(*self._refusal)
-            elif self._eof:
+            elif self.eof:
                 self.close()
         if not self._next and self._paused:
             self.resume()
@@ -458,7 +458,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         A socket that was closed answers data with a reset, and the next write reports it.
         """
         exchange = self._current
-        if self._eof and exchange is not None and not self.lost and self.writable is None:
+        if self.eof and exchange is not None and not self.lost and self.writable is None:
             self.write(exchange.filler())
 
     def close(self, *, unread: bool = False) -> None:
@@ -576,7 +576,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        if self._paused and not (self._eof or self.lost or self.transport.is_closing()):
+        if self._paused and not (self.eof or self.lost or self.transport.is_closing()):
             self._paused = False
             self.transport.resume_reading()
 

@@ -209,7 +209,7 @@ class Exchange(Head, Protocol):
 
     @property
     def lost(self) -> bool:
-        """The client is known to have disconnected, without waiting for it."""
+        """The client has disconnected, or at least closed its sending side, as far as is known without waiting."""
         ...
 
     def read(self, limit: int, buffered: SharedLimit) -> Awaitable[bytes]:
