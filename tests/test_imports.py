@@ -18,8 +18,8 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"wire"}),
     frozenset({"codec", "core"}),
     frozenset({"server", "client", "drivers"}),
-    frozenset({"transports", "middleware", "auth", "stores", "telemetry", "workers"}),
-    frozenset({"gateway", "openapi", "refusals", "surface", "sync"}),
+    frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "workers"}),
+    frozenset({"gateway", "openapi", "manifest", "refusals", "sync"}),
     frozenset({"compat"}),
     frozenset({"testing", "cli", "inspector", "tooling"}),
 )
@@ -51,9 +51,10 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.elsewhere": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "workers"}),
-    "dovetail.server.registering.decorators": frozenset({"surface"}),  # tools with a page
-    "dovetail.client.config": frozenset({"surface", "telemetry"}),  # contract="mcp.lock"; as above
+    "dovetail.server.registering.decorators": frozenset({"extensions"}),  # tools with a page
+    "dovetail.client.config": frozenset({"manifest", "telemetry"}),  # contract="mcp.lock"; as above
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
+    "dovetail.server.resource_readers": frozenset({"transports"}),  # UrlResource fetches over HTTP
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.connecting.targets": frozenset({"gateway"}),  # Client({"mcpServers": …})

@@ -207,7 +207,8 @@ def test_all_error_types_are_importable_from_the_package_itself() -> None:
         "middleware",
         "server",
         "stores",
-        "surface",
+        "extensions",
+        "manifest",
         "wire",
     ):
         room = importlib.import_module(f"dovetail.{name}")

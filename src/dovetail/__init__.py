@@ -29,7 +29,10 @@ if TYPE_CHECKING:
         ToolError,
         TransportError,
     )
+    from .extensions.apps import App
     from .gateway import Clients, ConfigError
+    from .manifest.contract import ContractError
+    from .manifest.lock import LockError
     from .model import (
         Annotations,
         AudioContent,
@@ -69,12 +72,9 @@ if TYPE_CHECKING:
         Server,
     )
     from .server.ambient import get_context
+    from .server.resource_readers import FileResource, FolderResource, TextResource, UrlResource
     from .settings import Limits, Reconnect, TaskOptions, Timeouts
     from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
-    from .surface.apps import App
-    from .surface.contract import ContractError
-    from .surface.lock import LockError
-    from .surface.resources import FileResource, FolderResource, TextResource, UrlResource
     from .wire.seal import Keys
 
 __version__ = "0.1.0"
@@ -95,10 +95,10 @@ _HOMES = {
         InputNotSupported InputRejected InputRequired Roots Sample Sampled Server""",
     "server.ambient": "get_context",
     "stores": "StoreError StoreFull StoreUnavailable StoreUnreadable",
-    "surface.apps": "App",
-    "surface.contract": "ContractError",
-    "surface.lock": "LockError",
-    "surface.resources": "FileResource FolderResource TextResource UrlResource",
+    "extensions.apps": "App",
+    "manifest.contract": "ContractError",
+    "manifest.lock": "LockError",
+    "server.resource_readers": "FileResource FolderResource TextResource UrlResource",
     "gateway": "Clients ConfigError",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",

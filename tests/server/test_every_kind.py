@@ -124,7 +124,7 @@ ELSEWHERE = {
     "state": "server/test_methods.py",
     "call_interrupted": "server/test_once.py",
     "handle_not_found": "server/test_handles.py",
-    "contract_broken": "surface/test_contract.py",
+    "contract_broken": "manifest/test_contract.py",
 }
 """Where else a test shows it, by its name."""
 

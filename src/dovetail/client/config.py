@@ -31,7 +31,7 @@ from .connecting.server_cache import SERVER_CACHE, ServerCache
 from .connecting.targets import Target, parse_target
 
 if TYPE_CHECKING:
-    from ..surface.contract import Contract
+    from ..manifest.contract import Contract
     from ..telemetry.events import Events
 
 PROBE_SECONDS: Final = 3.0
@@ -291,7 +291,7 @@ def _observed(
 def _read_contract(contract: Any) -> Contract | None:
     if contract is None:
         return None
-    from ..surface.contract import contract_of  # only who pins a server loads it
+    from ..manifest.contract import contract_of  # only who pins a server loads it
 
     return contract_of(contract)
 

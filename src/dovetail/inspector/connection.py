@@ -17,8 +17,8 @@ from ..client.config import ClientOptions
 from ..client.connecting.targets import Target
 from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
+from ..extensions import apps
 from ..settings import Limits, Timeouts
-from ..surface import apps
 from .bounds import LOG_BYTES, LOG_SIZE, LOGS_KEPT, MESSAGE_SIZE, NAME_SIZE, UPDATES_COUNTED
 from .heads import WatchedFetch, Wire
 

@@ -16,7 +16,7 @@ from ..cli.call import client_of, client_parser
 from ..cli.output import Printer
 from ..cli.servers_file import failed
 from ..errors import DovetailError
-from ..surface import diff, lock
+from ..manifest import diff, lock
 from ..telemetry.terminal import log_to_stderr, printable
 from .files import write_atomically
 
@@ -44,7 +44,7 @@ def _lock(arguments: Sequence[str]) -> int:
         "--check", action="store_true", help="write nothing; exit 1 when the file is out of date"
     )
     options = parser.parse_args(list(arguments))
-    data = lock.write(asyncio.run(_surface(options)))
+    data = lock.write(asyncio.run(_manifest(options)))
     if options.output == "-":
         sys.stdout.write(printable(data.decode()))
         return 0
@@ -80,17 +80,17 @@ def _diff(arguments: Sequence[str]) -> int:
     return 1 if any(change.kind in fatal for change in changes) else 0
 
 
-def _read(options: argparse.Namespace, target: str) -> lock.Surface:
+def _read(options: argparse.Namespace, target: str) -> lock.Manifest:
     if target.endswith(".lock") and not os.path.exists(target):
         raise DovetailError(f"there is no file {target}: dovetail lock writes it")
     if lock.is_lock(target):
         return lock.read(target)
-    return asyncio.run(_surface(argparse.Namespace(**{**vars(options), "target": target})))
+    return asyncio.run(_manifest(argparse.Namespace(**{**vars(options), "target": target})))
 
 
-async def _surface(options: argparse.Namespace) -> lock.Surface:
+async def _manifest(options: argparse.Namespace) -> lock.Manifest:
     async with client_of(options) as client:
-        surface = await lock.surface_of(client)
+        manifest = await lock.manifest_of(client)
         for name, error in failed(client).items():  # half of what is offered is no contract
             raise DovetailError(f"{name!r} cannot be reached: {error.message}")
-        return surface
+        return manifest

@@ -39,7 +39,7 @@ from .register import Changed, Register, RegisteredPrompt, RegisteredResource, R
 from .versions import split
 
 if TYPE_CHECKING:
-    from ...surface.apps import Apps
+    from ...extensions.apps import Apps
     from ..server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -151,7 +151,7 @@ class Registration:
         return entry
 
     def _attach(self, entry: RegisteredTool, app: Any) -> None:
-        from ...surface.apps import Apps, app_of  # a server without apps never loads them
+        from ...extensions.apps import Apps, app_of  # a server without apps never loads them
 
         if self.apps is None:
             self.apps = Apps(cast("Server", self))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.surface.diff import compare
-from dovetail.surface.lock import LockError, Surface, read, surface_of, write
+from dovetail.manifest.diff import compare
+from dovetail.manifest.lock import LockError, Manifest, manifest_of, read, write
 from tests.support.aio import run
 
 STRING = {"type": "string"}
@@ -21,7 +21,7 @@ def tool(**members: Any) -> dict[str, Any]:
 
 def kinds(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[tuple[str, str]]:
     one, two = ({} if entry is None else {"t": entry} for entry in (old, new))
-    return [(change.kind, change.path) for change in compare(Surface(1, tools=one), Surface(1, tools=two))]
+    return [(change.kind, change.path) for change in compare(Manifest(1, tools=one), Manifest(1, tools=two))]
 
 
 OUT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -73,7 +73,7 @@ def test_a_change_of_a_tool_is_named(old: Any, new: Any, found: list[tuple[str, 
 
 def test_a_renamed_tool_is_found_out() -> None:
     changes = compare(
-        Surface(1, tools={"old": tool()}), Surface(1, tools={"new": tool(), "else": tool(required=[])})
+        Manifest(1, tools={"old": tool()}), Manifest(1, tools={"new": tool(), "else": tool(required=[])})
     )
     assert [(one.kind, one.name, one.text) for one in changes] == [
         ("breaking", "old", "was renamed to new"),
@@ -82,7 +82,7 @@ def test_a_renamed_tool_is_found_out() -> None:
 
 
 def test_prompts_and_resources_are_compared_too() -> None:
-    old = Surface(
+    old = Manifest(
         1,
         prompts={
             "p": {"name": "p", "arguments": [{"name": "a"}, {"name": "b", "required": True}, {"name": "c"}]}
@@ -93,7 +93,7 @@ def test_prompts_and_resources_are_compared_too() -> None:
         },
         server={"name": "s", "instructions": "one"},
     )
-    new = Surface(
+    new = Manifest(
         1,
         prompts={
             "p": {"name": "p", "arguments": [{"name": "a", "required": True}, {"name": "b"}, {"name": "d"}]}
@@ -123,18 +123,18 @@ async def test_a_lock_file_says_everything_and_always_the_same(tmp_path: Any) ->
     server.add_resource("r://one", lambda: "x", name="one")
     server.add_prompt(lambda: "x", name="p")
     async with Client(server) as client:
-        surface = await surface_of(client)
-        again = await surface_of(client)
-    data = write(surface)
+        manifest = await manifest_of(client)
+        again = await manifest_of(client)
+    data = write(manifest)
     assert data == write(again)
     assert data.index(b'"a"') < data.index(b'"b"')
     path = tmp_path / "mcp.lock"
     path.write_bytes(data)
-    assert read(path) == surface
-    assert surface.tools["a"]["annotations"] == {"readOnlyHint": True}
-    assert "_meta" not in surface.tools["a"]
-    assert (*surface.resources, *surface.prompts) == ("r://one", "p")
-    assert compare(read(path), surface) == []
+    assert read(path) == manifest
+    assert manifest.tools["a"]["annotations"] == {"readOnlyHint": True}
+    assert "_meta" not in manifest.tools["a"]
+    assert (*manifest.resources, *manifest.prompts) == ("r://one", "p")
+    assert compare(read(path), manifest) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"lock": 99}', '{"tools": {}}', "[" * 100_000])

@@ -14,12 +14,13 @@ import msgspec
 from msgspec import Struct, field
 
 from ..errors import DovetailError
-from .bounds import LOCK_BYTES
 
 if TYPE_CHECKING:
     from ..client import Client
 
 FORMAT: Final = 1
+LOCK_BYTES: Final = 64 << 20
+"""The largest lock file that is read, in bytes."""
 _LEFT_OUT: Final = ("_meta", "icons")
 """Nothing that a caller relies on."""
 Entries = dict[str, dict[str, Any]]
@@ -29,7 +30,7 @@ class LockError(DovetailError, ValueError):
     """A file is no lock file, or none of ours."""
 
 
-class Surface(Struct, rename="camel", omit_defaults=True):
+class Manifest(Struct, rename="camel", omit_defaults=True):
     """All that a server shows, each component by its name or URI and as the newest revision writes it."""
 
     lock: int
@@ -41,10 +42,10 @@ class Surface(Struct, rename="camel", omit_defaults=True):
     prompts: Entries = {}
 
 
-async def surface_of(client: Client) -> Surface:
+async def manifest_of(client: Client) -> Manifest:
     """What the server of an open ``client`` offers."""
     offered = client.server_capabilities
-    found = Surface(FORMAT)
+    found = Manifest(FORMAT)
     info = client.server_info
     if info is not None:
         found.server = {"name": info.name, "version": info.version}
@@ -67,14 +68,14 @@ def written(definition: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if name not in _LEFT_OUT}
 
 
-def write(surface: Surface) -> bytes:
-    """The file: the same surface is always the same bytes."""
-    data = msgspec.json.encode(surface, order="sorted")
+def write(manifest: Manifest) -> bytes:
+    """The file: the same manifest is always the same bytes."""
+    data = msgspec.json.encode(manifest, order="sorted")
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
-def read(path: str | os.PathLike[str]) -> Surface:
-    """The surface in a file.
+def read(path: str | os.PathLike[str]) -> Manifest:
+    """The manifest in a file.
 
     Raises:
         LockError: it is no lock file, or a newer one than we know.
@@ -83,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> Surface:
     with Path(path).open("rb") as file:
         data = file.read(LOCK_BYTES + 1)
     try:
-        found = msgspec.json.decode(data[:LOCK_BYTES], type=Surface)
+        found = msgspec.json.decode(data[:LOCK_BYTES], type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise LockError(f"{path} is no lock file: {error}") from None
     if found.lock != FORMAT:

@@ -20,7 +20,7 @@ from ..errors import DovetailError
 from ..model import ListToolsResult, Tool
 from ..wire.codec import Codec
 from .diff import Change, Kind, changes_of, renamed
-from .lock import Surface, read, written
+from .lock import Manifest, read, written
 
 Look = Callable[[], Awaitable[tuple[list[Tool], Codec]]]
 """What the server has now, and how its revision writes it."""
@@ -38,7 +38,7 @@ class ContractError(DovetailError):
 
 
 class Contract:
-    """What a client accepts: the surface in a lock file, and ``allow``ed kinds of changes (none by default).
+    """What a client accepts: the manifest in a lock file, and ``allow``ed kinds of changes (none by default).
 
     ``every`` is for how many seconds a look at the tools is good; 0 looks before every call.
 
@@ -48,9 +48,9 @@ class Contract:
     """
 
     def __init__(
-        self, lock: str | os.PathLike[str] | Surface, *, allow: Collection[Kind] = (), every: float = 0.0
+        self, lock: str | os.PathLike[str] | Manifest, *, allow: Collection[Kind] = (), every: float = 0.0
     ) -> None:
-        self.surface = lock if isinstance(lock, Surface) else read(lock)
+        self.manifest = lock if isinstance(lock, Manifest) else read(lock)
         self.allow = frozenset(allow)
         self.every = every
         self._seen: tuple[list[Tool], Codec] | None = None
@@ -70,7 +70,7 @@ class Contract:
         if self._seen is None or now >= self._until:
             self._seen = await look()
             self._until = now + self.every
-        (tools, codec), locked = self._seen, self.surface.tools
+        (tools, codec), locked = self._seen, self.manifest.tools
         tool = next((tool for tool in reversed(tools) if tool.name == name), None)
         if tool is None or name not in locked:
             raise await asyncio.to_thread(
@@ -88,7 +88,7 @@ class Contract:
     def _absent(self, name: str, tools: list[Tool], codec: Codec) -> ContractError:
         seen = {tool.name: _shown(tool, codec) for tool in tools}
         others = renamed(self._as_shown(codec), seen)
-        if name not in self.surface.tools:
+        if name not in self.manifest.tools:
             before = [old for old, new in others.items() if new == name]
             return ContractError(name, f"is {before[0]!r} renamed" if before else "is not in the contract")
         after = others.get(name)
@@ -99,7 +99,7 @@ class Contract:
         self._seen = None
 
     def _as_shown(self, codec: Codec) -> dict[str, dict[str, Any]]:
-        entries = self.surface.tools.items()
+        entries = self.manifest.tools.items()
         return {name: _shown(msgspec.convert(entry, Tool), codec) for name, entry in entries}
 
 

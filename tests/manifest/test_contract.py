@@ -9,9 +9,9 @@ from msgspec import Raw
 from dovetail import Client, ProtocolError, Server
 from dovetail.core.metadata import of_version
 from dovetail.gateway import Proxy
+from dovetail.manifest.contract import Contract, ContractError
+from dovetail.manifest.lock import manifest_of, write
 from dovetail.model import CallToolRequestParams
-from dovetail.surface.contract import Contract, ContractError
-from dovetail.surface.lock import surface_of, write
 from tests.support.aio import run
 
 
@@ -29,7 +29,7 @@ def weather(calls: list[str], **options: Any) -> Server:
 
 async def locked(server: Server, path: Path) -> str:
     async with Client(server) as client:
-        found = write(await surface_of(client))
+        found = write(await manifest_of(client))
     with open(path, "wb") as file:  # noqa: ASYNC230
         file.write(found)
     return str(path)

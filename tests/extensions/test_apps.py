@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail import App, Client, RegistrationError, Server
-from dovetail.surface.apps import EXTENSION, HTML
+from dovetail.extensions.apps import EXTENSION, HTML
 from tests.support.aio import run
 
 SHOWS = {"extensions": {EXTENSION: {"mimeTypes": [HTML]}}}

@@ -1,4 +1,4 @@
-"""What a changed surface means to those who use it.
+"""The changes between two manifests, by what they mean for clients.
 
 - **breaking**: a call or result that was fine may not be any more;
 - **hint**: a tool says something else about what it does (read-only, destructive, …), which clients decide by;
@@ -17,7 +17,7 @@ from ..json_schema.comparison import narrower
 from ..json_schema.comparison_parts import Reason, plain
 from ..model import ToolAnnotations
 from ..shapes import is_object
-from .lock import Entries, Surface
+from .lock import Entries, Manifest
 
 Kind = Literal["breaking", "hint", "widening", "wording"]
 KINDS: Final[tuple[Kind, ...]] = ("breaking", "hint", "widening", "wording")
@@ -47,7 +47,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
         return f"{self.kind}: {self.component} {self.name}{where}: {self.text}"
 
 
-def compare(old: Surface, new: Surface) -> list[Change]:
+def compare(old: Manifest, new: Manifest) -> list[Change]:
     """Every difference, the worst first."""
     found = [
         *_listed("tool", old.tools, new.tools),

@@ -21,11 +21,14 @@ from typing import Any, Final
 
 from ..errors import ProtocolError, RegistrationError, TransportError
 from ..model import ResourceContents
-from ..server.media import File
-from ..server.skills.folders import is_text
 from ..settings import REDIRECTS
-from ..transports.http.client.addresses import shown
-from .bounds import FILE_BYTES, NAMES_SHOWN
+from .media import File
+from .skills.folders import is_text
+
+FILE_BYTES: Final = 16 << 20
+"""The largest file or response that is read by default, in bytes."""
+NAMES_SHOWN: Final = 1000
+"""Names listed of one folder."""
 
 
 class _Found(File):
@@ -154,6 +157,7 @@ class UrlResource:
         self.__name__ = url.partition("?")[0].rstrip("/").rpartition("/")[2] or "page"
 
     def __call__(self) -> File:
+        from ..transports.http.client.addresses import shown
         from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
 
         async def fetch() -> Fetched:
