@@ -19,7 +19,7 @@ from . import workloads
 from .peers import MODERN
 from .processes import Child
 from .questions import Questions
-from .samples import Sample, quantile
+from .samples import Sample, sampled
 from .workloads import FIRST_ID, Workload
 
 CHUNK = 1 << 20
@@ -116,6 +116,7 @@ class PipeDriver:
         replies: list[bytes] = []
         latencies: list[float] = []
         clock = time.perf_counter
+        cpu = self.child.cpu()
         begun = clock()
         number = FIRST_ID
         while clock() - begun < seconds and len(latencies) < most:
@@ -132,10 +133,10 @@ class PipeDriver:
             latencies.append(clock() - sent)
             number += 1
         took = clock() - begun
+        cpu = self.child.cpu() - cpu
         replies = replies if answers is None else answers.replies
         workloads.check(workload, replies, len(latencies), 0 if answers is None else answers.asked)
-        extra = {"p99": quantile(latencies, 0.99) * 1e6, "rate": len(latencies) / took}
-        return Sample(quantile(latencies, 0.5) * 1e6, len(latencies), took, extra)
+        return sampled(latencies, took, cpu, latency=True)
 
     def throughput(self, workload: Workload, in_flight: int, seconds: float, least: int = 0) -> Sample:
         """Keep ``in_flight`` calls open: calls per second, and processor time per call beside it."""
