@@ -1,14 +1,21 @@
 """The names people import are a promise: this list changes only on purpose."""
 
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import dovetail
+from dovetail import auth, middleware
+from dovetail.cli.main import COMMANDS
+from dovetail.cli.main import main as command_line
 from dovetail.errors import DovetailError
+from dovetail.server.registering.options import ToolOptions
 
 PROMISED = [
     "Accepted",
@@ -36,6 +43,7 @@ PROMISED = [
     "FolderResource",
     "GetPromptResult",
     "Handle",
+    "HttpOptions",
     "Icon",
     "Image",
     "ImageContent",
@@ -193,7 +201,7 @@ ANSWERED = {
     "WorkerLost",
 }
 """What a server makes an answer of before anybody could catch it, or what has a name above among its bases."""
-COMMANDS = ("auth.commands", "cli", "compat", "inspector", "tooling", "gateway.trust", "middleware.audit")
+TERMINAL = ("auth.commands", "cli", "compat", "inspector", "tooling", "gateway.trust", "middleware.audit")
 """Where errors are raised to be said at a terminal, and the names of other libraries."""
 
 
@@ -218,9 +226,204 @@ def test_all_error_types_are_importable_from_the_package_itself() -> None:
     while waiting:
         waiting += (one := waiting.pop()).__subclasses__()
         home = one.__module__.removeprefix("dovetail.")
-        if one.__module__.startswith("dovetail.") and not home.startswith(COMMANDS):
+        if one.__module__.startswith("dovetail.") and not home.startswith(TERMINAL):
             missing |= {one.__name__} - set(dovetail.__all__)
     assert missing == ANSWERED
+
+
+MODULES = {
+    "dovetail.auth": """
+        AnyOf ApiKeys ClientCredentials DPoP DeviceCode IdentityAssertion IntrospectionVerifier JwtVerifier OAuth
+        OAuthProxy OidcProxy StaticTokens TokenStore WorkloadIdentity
+    """,
+    "dovetail.compat": "install streams",
+    "dovetail.extensions": "App",
+    "dovetail.gateway": "Gateway Proxy",
+    "dovetail.manifest.contract": "Contract",
+    "dovetail.middleware": """
+        Audit Caching CircuitBreaker ClientWorkarounds ConcurrencyLimit Logging Middleware Policy RateLimit Redaction
+        ResponseLimit Retry Timeout Timing Tracing
+    """,
+    "dovetail.stores": "MemoryStore RedisStore SqliteStore",
+    "dovetail.sync": "Client",
+    "dovetail.testing": "FakeClock Faults connect record replay rerun",
+}
+"""Public modules beside `dovetail` itself, and the names they promise."""
+
+HOOKS = """
+    call_tool complete discover get_prompt initialize list_prompts list_resources list_tools message read_resource
+    subscribe task
+"""
+PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "Server": (
+        dovetail.Server,
+        "name version instructions auth client_workarounds dialect limits middleware store",
+    ),
+    "Server.add_method": (dovetail.Server.add_method, "name handler params result capability"),
+    "Server.add_tool": (dovetail.Server.add_tool, "name input_schema handler"),
+    "Server.completion": (dovetail.Server.completion, "ref argument"),
+    "Server.handle": (dovetail.Server.handle, "message scope"),
+    "Server.hide": (dovetail.Server.hide, "tags"),
+    "Server.mount": (dovetail.Server.mount, "prefix"),
+    "Server.resource": (dovetail.Server.resource, "mime_type auth"),
+    "Server.search": (dovetail.Server.search, "always"),
+    "Server.transform": (
+        dovetail.Server.transform,
+        "describe exclude hide include max_bytes preset_arguments rename schemas",
+    ),
+    "Server.health.add": (dovetail.Server("x").health.add, "name check interval timeout failure_threshold"),
+    "Context.create_handle": (dovetail.Context.create_handle, "value ttl"),
+    "Context.report_progress": (dovetail.Context.report_progress, "progress total message"),
+    "Client": (
+        dovetail.Client,
+        """
+        target auth contract dialect discovery_timeout headers http middleware on_elicit on_list_changed on_log
+        on_message on_resource_updated on_roots on_sample on_state on_task reconnect revision server_cache timeouts
+        """,
+    ),
+    "Client.call_tool": (
+        dovetail.Client.call_tool,
+        "name arguments check idempotency_key on_progress timeout",
+    ),
+    "Handle": (dovetail.Handle, "value"),
+    "Principal": (dovetail.Principal, "subject issuer scopes claims client_id"),
+    "Reconnect": (dovetail.Reconnect, "initial_delay max_delay max_attempts retry_calls"),
+    "Refusal": (dovetail.Refusal, "code hint retry_after"),
+    "Timeouts": (dovetail.Timeouts, "connect idle total"),
+    "Audit": (middleware.Audit, "path checkpoint"),
+    "Caching": (middleware.Caching, "ttl"),
+    "CircuitBreaker": (middleware.CircuitBreaker, "failure_threshold reset_timeout success_threshold per"),
+    "ConcurrencyLimit": (middleware.ConcurrencyLimit, "per_tool per_principal total queue"),
+    "Policy": (middleware.Policy, "disabled allow approve arguments"),
+    "RateLimit": (
+        middleware.RateLimit,
+        "per_client per_principal per_session per_address per_tool total burst",
+    ),
+    "ResponseLimit": (middleware.ResponseLimit, "max_bytes"),
+    "Retry": (middleware.Retry, "attempts"),
+    "Timeout": (middleware.Timeout, "seconds"),
+    **{
+        f"Middleware.{name}": (getattr(middleware.Middleware, name), "request call_next")
+        for name in HOOKS.split()
+    },
+    "ApiKeys": (auth.ApiKeys, "header"),
+    "ClientCredentials": (auth.ClientCredentials, "algorithm client_id client_secret private_key scopes"),
+    "DPoP": (auth.DPoP, "inner"),
+    "DeviceCode": (auth.DeviceCode, "client_id scopes show"),
+    "IdentityAssertion": (
+        auth.IdentityAssertion,
+        "client_id client_secret idp_client_id idp_id_token idp_token_endpoint",
+    ),
+    "IntrospectionVerifier": (
+        auth.IntrospectionVerifier,
+        "audience client_id client_secret endpoint issuer",
+    ),
+    "JwtVerifier": (auth.JwtVerifier, "algorithms audience exclusive issuer jwks_uri keys"),
+    "OAuth": (
+        auth.OAuth,
+        "allow_private client_id client_metadata_url client_secret open_browser redirect_port scopes store",
+    ),
+    "WorkloadIdentity": (auth.WorkloadIdentity, "token"),
+}
+"""Public callables, and parameters that each of them takes by name."""
+
+TOOL_OPTIONS = "title description annotations scopes tags version timeout limit queue run task resume"
+
+ATTRIBUTES: dict[type, str] = {
+    dovetail.Client: """
+        call_tool complete create_task list_skills list_tasks list_tools load_skill request subscribe_resource task
+    """,
+    dovetail.Handle: "id release save value",
+    dovetail.Limits: """
+        client_response_timeout max_batch_size max_buffered_bytes max_concurrent_requests max_event_bytes
+        max_event_loop_lag max_header_bytes max_input_rounds max_memory_bytes max_message_bytes max_outgoing_requests
+        max_replay_bytes max_replay_bytes_per_session max_replay_events max_request_state_bytes
+        max_requests_per_connection max_response_bytes max_sessions max_sessions_per_principal max_streams
+        max_subscriptions max_tasks max_threads max_uri_length max_websocket_message_bytes max_write_buffer_bytes
+    """,
+    dovetail.HttpOptions: """
+        session_idle_timeout session_lifetime session_ping_interval shutdown_grace_period sse_ping_interval
+        sse_retry_ms
+    """,
+    dovetail.Server: "from_fastapi from_openapi remove_tool route run",
+    middleware.Component: "name origin tags version",
+    middleware.RateLimit: "erlmcp",
+    middleware.Request: "arguments component operation principal revision session transport",
+}
+
+OPTIONS = {
+    "run": """
+        --http --port --workers --store --stateless --metrics --allowed-host --tcp --ws --sse --unix --env --env-file
+    """,
+    "list": "--json --revision --auth --header --env --env-file",
+    "call": "--json --revision --auth --header --env --env-file",
+    "read": "--json --revision --auth --header --env --env-file",
+    "prompt": "--json --revision --auth --header --env --env-file",
+    "worker": "--store",
+    "bridge": """
+        --http --port --stdio --revision --serve-revision --shared --per-session --forward-header --forward-method
+    """,
+    "gateway": "--http --port --yes",
+    "inspect": "--no-browser --port",
+    "dev": "--env --env-file",
+    "doctor": "--json",
+    "install": "--into --print --no-check",
+    "uninstall": "--from",
+    "discover": "",
+    "login": "",
+    "logout": "",
+    "whoami": "",
+    "lock": "--output",
+    "diff": "",
+    "new": "",
+    "audit": "",
+    "explain": "",
+    "migrate": "",
+}
+"""The commands, and options that each of them takes."""
+
+
+def parameters_of(function: Callable[..., Any]) -> set[str]:
+    """The names a callable takes, those of an unpacked `TypedDict` included."""
+    owner = function.__init__ if isinstance(function, type) else function
+    names = set[str]()
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            names.add(name)
+        elif unpacked := get_args(get_type_hints(owner, include_extras=True)[name]):
+            names |= unpacked[0].__required_keys__ | unpacked[0].__optional_keys__
+    return names
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_public_module_has_its_names(module: str) -> None:
+    loaded = importlib.import_module(module)
+    assert [name for name in MODULES[module].split() if not hasattr(loaded, name)] == []
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_public_callable_takes_its_parameters(name: str) -> None:
+    function, promised = PARAMETERS[name]
+    assert set(promised.split()) - parameters_of(function) == set()
+
+
+@pytest.mark.parametrize("owner", ATTRIBUTES, ids=lambda owner: owner.__name__)
+def test_a_public_class_has_its_attributes(owner: type) -> None:
+    assert set(ATTRIBUTES[owner].split()) - set(dir(owner)) == set()
+
+
+def test_a_tool_takes_its_options() -> None:
+    assert set(TOOL_OPTIONS.split()) - ToolOptions.__optional_keys__ == set()
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_a_command_lists_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command in COMMANDS
+    with pytest.raises(SystemExit) as ended:
+        command_line([command, "--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert set(OPTIONS[command].split()) - set(told) == set()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     )
     from .server.ambient import get_context
     from .server.resource_readers import FileResource, FolderResource, TextResource, UrlResource
-    from .settings import Limits, Reconnect, TaskOptions, Timeouts
+    from .settings import HttpOptions, Limits, Reconnect, TaskOptions, Timeouts
     from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
     from .wire.seal import Keys
 
@@ -100,7 +100,7 @@ _HOMES = {
     "manifest.lock": "LockError",
     "server.resource_readers": "FileResource FolderResource TextResource UrlResource",
     "gateway": "Clients ConfigError",
-    "settings": "Limits Reconnect TaskOptions Timeouts",
+    "settings": "HttpOptions Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -109,14 +109,14 @@ __all__ = [
     "Accepted", "Annotations", "App", "Audio", "AudioContent", "AuthError", "CallToolResult", "CapabilityError",
     "Client", "Clients", "Completion", "ConfigError", "Context", "ContractError", "Declined", "Depends",
     "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File", "FileResource", "FolderResource",
-    "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputNotSupported", "InputRejected",
-    "InputRequired", "InvalidToken", "Keys", "Limits", "LocalProtocolError", "LockError", "Principal",
-    "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal", "RegistrationError",
-    "RemoteProtocolError", "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response", "Root",
-    "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "ServerRequestsNotSupported", "SessionLost",
-    "SkillError", "StateError", "StatusError", "StoreError", "StoreFull", "StoreUnavailable", "StoreUnreadable",
-    "TaskOptions", "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations", "ToolError",
-    "TransportError", "Unavailable", "UrlResource", "__version__", "get_context",
+    "GetPromptResult", "Handle", "HttpOptions", "Icon", "Image", "ImageContent", "InputNotSupported",
+    "InputRejected", "InputRequired", "InvalidToken", "Keys", "Limits", "LocalProtocolError", "LockError",
+    "Principal", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",
+    "RegistrationError", "RemoteProtocolError", "Request", "RequestTimeout", "ResourceContents", "ResourceLink",
+    "Response", "Root", "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "ServerRequestsNotSupported",
+    "SessionLost", "SkillError", "StateError", "StatusError", "StoreError", "StoreFull", "StoreUnavailable",
+    "StoreUnreadable", "TaskOptions", "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations",
+    "ToolError", "TransportError", "Unavailable", "UrlResource", "__version__", "get_context",
 ]  # fmt: skip
 
 
