@@ -124,7 +124,7 @@ class Builtin:
         return connection
 
     async def drain(self, seconds: float) -> None:
-        await self.app.life.drain(seconds)
+        await self.app.state.drain(seconds)
 
 
 def sent(connection: HttpConnection, method: str, headers: dict[str, str], body: bytes) -> None:
@@ -347,7 +347,7 @@ async def test_a_call_is_watched_only_when_it_takes_a_while() -> None:
     message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     for _ in range(50):
         await measured.post(message, modern_headers(message))
-    disconnects = measured.app.app.modern.disconnects
+    disconnects = measured.app.app.stateless_handler.disconnects
     assert not disconnects.requests
     assert not disconnects.watches
     await measured.app.drain(0)

@@ -47,7 +47,7 @@ async def cost(server: Server, era: str) -> list[str]:
         await measured.post(message, headers or modern_headers(message))
     if isinstance(server.store, Counting):
         assert server.store.asked == asked, "the call asked nothing of the store"
-    await measured.app.app.life.stop()
+    await measured.app.app.state.stop()
     return measured.calls
 
 

@@ -270,7 +270,7 @@ async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat
     gc.collect()
     assert len(gc.get_objects()) - objects < 1000
     assert resident() - before < 16 << 20  # sessions that stayed would take 50 and more
-    assert len(app.app.legacy.sessions) == 500
+    assert len(app.app.session_handler.sessions) == 500
     # One of the first is long out of memory, and still served.
     assert (await call("POST", legacy_headers(NEWEST, early), json.dumps(request("ping")).encode()))[0] == 200
     await app.drain(0)
@@ -282,11 +282,11 @@ async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
     call = Caller(app)
     body = json.dumps(request("ping")).encode()
     await call("POST", legacy_headers(NEWEST, "v1.0.x.y"), body)  # the server starts with its first request
-    before = held(app.app.legacy.sessions)
+    before = held(app.app.session_handler.sessions)
     for number in range(10_000):
         assert (await call("POST", legacy_headers(NEWEST, f"v1.{number}.x.y"), body))[0] == 404
-    assert len(app.app.legacy.sessions) == 0
-    assert held(app.app.legacy.sessions) <= before + 1000
+    assert len(app.app.session_handler.sessions) == 0
+    assert held(app.app.session_handler.sessions) <= before + 1000
     await app.drain(0)
 
 
@@ -303,14 +303,14 @@ async def test_a_flood_of_get_streams_is_bounded_and_calls_are_still_answered() 
             statuses.append((await connection.head()).status)
             connections.append(connection)
         assert set(statuses) <= {200, 503}
-        assert len(site.app.life.streams) <= 20
-        (entry,) = site.app.legacy.sessions
+        assert len(site.app.state.streams) <= 20
+        (entry,) = site.app.session_handler.sessions
         assert entry.log is not None
         assert len(entry.log.general.sinks) <= 9  # of one session; the oldest made room
         assert text(await web.call("shout", words="others")) == "OTHERS"
         for connection in connections:
             connection.writer.transport.abort()
-        await until(lambda: not site.app.life.streams)
+        await until(lambda: not site.app.state.streams)
         assert entry.open_streams == 0
 
 

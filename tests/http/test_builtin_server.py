@@ -152,7 +152,7 @@ async def test_a_long_call_leaves_nothing_behind() -> None:
     try:
         async with served(server) as site, await site.connect() as connection:
             connection.send(calling("wait"))
-            await until(lambda: site.app.life.disconnects.watches)
+            await until(lambda: site.app.state.disconnects.watches)
             go_on.set()
             assert (await connection.response()).status == 200
             await until(lambda: exchanges() <= before)
@@ -282,7 +282,7 @@ async def test_one_connection_too_many_gets_503_and_is_closed() -> None:
         assert (response.status, response.headers["retry-after"]) == (503, "5")
         assert await refused.at_end()
         await site.connections[0].close()
-        await until(lambda: len(site.app.life.running) == 0)
+        await until(lambda: len(site.app.state.running) == 0)
         assert text(await Web(site).call("shout", words="again")) == "AGAIN"
 
 
@@ -416,7 +416,7 @@ def test_a_call_is_cancelled_when_its_client_closes_the_connection(*, notes: boo
         async with served(server) as site:
             async with await site.connect() as connection:
                 connection.send(written(body=json.dumps(message).encode(), **{"Mcp-Name": "wait"}))
-                await until(lambda: site.app.life.disconnects.watches)
+                await until(lambda: site.app.state.disconnects.watches)
                 if notes:
                     await connection.head()
                     await connection.chunk()

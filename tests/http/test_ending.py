@@ -82,7 +82,7 @@ def test_calls_that_outlast_the_drain_are_told_so() -> None:
                 asyncio.create_task(web.modern("tools/call", {"name": "nap"})),
                 asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "nap"})),
             ]
-            await until(lambda: len(site.app.life.running) == 2)
+            await until(lambda: len(site.app.state.running) == 2)
             site.end()
             answers = await asyncio.gather(*calls)
             for found in answers:
@@ -98,13 +98,13 @@ def test_while_draining_new_requests_get_503_and_readiness_is_off() -> None:
     async def scenario() -> None:
         async with served(build()) as site:
             web = Web(site)
-            site.app.life.draining = True
+            site.app.state.draining = True
             found = await web.modern("tools/list")
             assert found.status == 503
             assert found.headers["retry-after"] == "1"
             assert (await web.ask("GET", {}, path="/readyz")).status == 503
             assert (await web.ask("GET", {}, path="/livez")).status == 200
-            site.app.life.draining = False
+            site.app.state.draining = False
 
     scenario()
 
@@ -133,12 +133,12 @@ async def test_a_body_that_arrives_after_the_drain_began_is_not_served() -> None
                 "POST", "/mcp", headers | {"Content-Length": str(len(body)), "Expect": "100-continue"}
             )
             assert (await connection.head()).status == 100  # the body is awaited
-        site.app.life.draining = True
+        site.app.state.draining = True
         for connection, (_, body) in zip(connections, posts, strict=True):
             connection.send(body)
             found = await connection.response()
             assert (found.status, found.headers["retry-after"]) == (503, "1")
-        site.app.life.draining = False
+        site.app.state.draining = False
         assert not called
 
 

@@ -204,7 +204,7 @@ async def test_a_handshake_that_is_refused_or_left_is_no_failure(
             await connection.writer.drain()
             connection.writer.transport.abort()
         assert (await Web(site).modern("tools/list")).status == 200
-        await until(lambda: not site.app.life.sockets)
+        await until(lambda: not site.app.state.sockets)
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert "Traceback" not in capfd.readouterr().err
 

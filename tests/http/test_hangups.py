@@ -46,7 +46,7 @@ async def test_a_hang_up_behind_a_further_request_is_noticed() -> None:
     async with served(server) as site:
         _, writer = await opened(site)
         writer.write(post(nap(1)) + post(nap(2)))
-        await until(lambda: site.app.life.disconnects.watches)
+        await until(lambda: site.app.state.disconnects.watches)
         writer.transport.abort()
         await until(lambda: not running)
         assert server.counts["connection_closed"] >= 1

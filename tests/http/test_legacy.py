@@ -119,12 +119,12 @@ async def test_idle_sessions_leave_memory_and_come_back() -> None:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         now[0] += 61
-        site.app.legacy.sessions.reap()
-        assert len(site.app.legacy.sessions) == 0
+        site.app.session_handler.sessions.reap()
+        assert len(site.app.session_handler.sessions) == 0
         found = await web.legacy(NEWEST, session, "tools/call", SHOUT)
         assert text(found.message["result"]) == "HEY"
         now[0] += 601
-        site.app.legacy.sessions.reap()
+        site.app.session_handler.sessions.reap()
         expired = await web.legacy(NEWEST, session, "ping")
         assert (expired.status, expired.message["error"]["data"]["kind"]) == (404, "session_expired")
         unknown = await web.legacy(NEWEST, session[:-1], "ping")
@@ -134,7 +134,7 @@ async def test_idle_sessions_leave_memory_and_come_back() -> None:
         params = {"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         body = json.dumps(request("initialize", params)).encode()
         session = (await web.ask("POST", legacy_headers(None), body)).headers["mcp-session-id"]
-        site.app.legacy.sessions.close()
+        site.app.session_handler.sessions.close()
         now[0] += 601
         body = json.dumps(request("ping")).encode()
         expired = await web.ask("POST", legacy_headers(NEWEST, session), body)
@@ -147,7 +147,7 @@ async def test_a_full_table_makes_room_and_refuses_only_when_all_are_busy() -> N
     async with served(build(limits=limits), principal=who) as site:
         web = Web(site)
         ids = [(await web.initialize(NEWEST, {"X-User": "ada"}))[0] for _ in range(4)]
-        assert len(site.app.legacy.sessions) == 2  # of one principal
+        assert len(site.app.session_handler.sessions) == 2  # of one principal
         for id in ids:
             assert (await web.legacy(NEWEST, id, "ping", headers={"X-User": "ada"})).status == 200
         streams = [await stream(site, id, **{"X-User": "ada"}) for id in ids[:2]]
@@ -176,7 +176,7 @@ async def test_a_client_that_declares_too_much_gets_no_session() -> None:
         params["capabilities"] = {}
         found = await web.legacy(NEWEST, None, "initialize", params)
         assert len(found.headers["mcp-session-id"]) < 2000
-        assert len(next(iter(site.app.legacy.sessions)).session.client_info["name"]) == 200
+        assert len(next(iter(site.app.session_handler.sessions)).session.client_info["name"]) == 200
 
 
 class Remembering(Server):
@@ -218,7 +218,7 @@ async def test_a_session_ends_after_its_lifetime_also_when_it_is_in_use() -> Non
         now[0] += 2
         expired = await web.legacy(NEWEST, session, "tools/call", SHOUT)
         assert (expired.status, expired.message["error"]["data"]["kind"]) == (404, "session_expired")
-        assert len(site.app.legacy.sessions) == 0
+        assert len(site.app.session_handler.sessions) == 0
         again = await web.legacy(NEWEST, session, "ping")
         assert (again.status, again.message["error"]["data"]["kind"]) == (404, "session_expired")
 
@@ -231,7 +231,7 @@ async def test_the_streams_of_an_expired_session_are_closed() -> None:
         one.request("GET", "/mcp", {**legacy_headers(NEWEST, session), "Accept": "text/event-stream"})
         assert (await one.head()).status == 200
         now[0] += 601
-        site.app.legacy.sessions.reap()
-        assert len(site.app.legacy.sessions) == 0
+        site.app.session_handler.sessions.reap()
+        assert len(site.app.session_handler.sessions) == 0
         async with asyncio.timeout(HANG):
             await one.reader.readuntil(b"0\r\n\r\n")

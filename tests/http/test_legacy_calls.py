@@ -72,7 +72,7 @@ async def test_a_cancelled_call_ends_without_an_answer() -> None:
         waiting = asyncio.create_task(
             web.legacy(NEWEST, session, "tools/call", {"name": "wait", "arguments": {"key": "k"}}, id=5)
         )
-        await until(lambda: site.app.life.running)
+        await until(lambda: site.app.state.running)
         body = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
         assert (await web.ask("POST", legacy_headers(NEWEST, session), body)).status == 202
         found = await waiting
@@ -102,7 +102,7 @@ async def test_a_cancelled_call_that_ends_late_leaves_its_successor_cancellable(
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
-        (entry,) = site.app.legacy.sessions
+        (entry,) = site.app.session_handler.sessions
         first = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "linger"}, id=5))
         await until(lambda: entry.running)
         await web.ask("POST", legacy_headers(NEWEST, session), cancel)
@@ -133,7 +133,7 @@ async def test_cancelled_calls_that_do_not_end_count_as_under_way() -> None:
     async with served(server) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
-        (entry,) = site.app.legacy.sessions
+        (entry,) = site.app.session_handler.sessions
         lingering: list[asyncio.Task[Any]] = []
         for id in (5, 6):
             call = web.legacy(NEWEST, session, "tools/call", {"name": "linger"}, id=id)
@@ -157,8 +157,8 @@ async def test_hanging_up_does_not_cancel_and_delete_does() -> None:
         connection = await site.connect()
         body = json.dumps(request("tools/call", {"name": "wait", "arguments": {"key": "h"}})).encode()
         connection.request("POST", "/mcp", legacy_headers(NEWEST, session), body)
-        await until(lambda: site.app.life.running)
-        (task,) = site.app.life.running
+        await until(lambda: site.app.state.running)
+        (task,) = site.app.state.running
         await connection.close()
         await asyncio.wait({task}, timeout=0.15)
         assert not task.done()
@@ -201,7 +201,7 @@ async def test_a_batch_that_reports_is_one_stream_and_survives_the_cancelling_of
         ]
         headers = legacy_headers("2025-03-26", session)
         posted = asyncio.create_task(web.ask("POST", headers, json.dumps(batch).encode()))
-        await until(lambda: "b" in next(iter(site.app.legacy.sessions)).running)
+        await until(lambda: "b" in next(iter(site.app.session_handler.sessions)).running)
         cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}'
         found = await web.ask("POST", headers, cancel)
         assert (found.status, found.body) == (202, b"")

@@ -25,7 +25,7 @@ async def test_a_get_stream_brings_what_belongs_to_no_call_once() -> None:
         await web.legacy(NEWEST, session, "tools/call", {"name": "grow", "arguments": {"name": "one"}})
         assert (await data(newer))["method"] == "notifications/tools/list_changed"
         await second.close()
-        await until(lambda: len(site.app.life.streams) == 1)
+        await until(lambda: len(site.app.state.streams) == 1)
         await web.legacy(NEWEST, session, "tools/call", {"name": "grow", "arguments": {"name": "two"}})
         assert (await data(older))["method"] == "notifications/tools/list_changed"
         await first.close()
@@ -120,9 +120,9 @@ async def test_what_all_sessions_keep_is_bounded() -> None:
             session, _ = await web.initialize(NEWEST)
             call = {"name": "count", "arguments": {"steps": 5}, "_meta": {"progressToken": 1}}
             await web.legacy(NEWEST, session, "tools/call", call)
-        ledger = site.app.legacy.sessions.event_budget
+        ledger = site.app.session_handler.sessions.event_budget
         assert 0 < ledger.total <= 2000
-        site.app.legacy.sessions.close()
+        site.app.session_handler.sessions.close()
         assert ledger.total == 0
 
 
@@ -132,7 +132,7 @@ async def test_a_session_that_never_listened_keeps_nothing() -> None:
     async with served(server) as site:
         await Web(site).initialize(NEWEST)
         server.add_tool(lambda: "x", name="new")
-        (entry,) = site.app.legacy.sessions
+        (entry,) = site.app.session_handler.sessions
         assert entry.log is None
 
 
@@ -193,8 +193,8 @@ async def test_the_log_keeps_the_events_of_a_stream_and_not_its_response() -> No
         session, _ = await web.initialize(NEWEST)
         for _ in range(3):
             await web.legacy(NEWEST, session, "tools/call", {"name": "tell"})
-        (entry,) = site.app.legacy.sessions
-        await until(lambda: not site.app.life.streams)
+        (entry,) = site.app.session_handler.sessions
+        await until(lambda: not site.app.state.streams)
         assert entry.log is not None
         kept = [stream for stream in entry.log.streams.values() if stream.kept]
         assert len(kept) == 3

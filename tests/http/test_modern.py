@@ -76,9 +76,9 @@ def test_hanging_up_cancels_within_a_tenth_of_a_second(streaming: bool) -> None:
                 await over.wait()
                 took.append(watch.read())
             assert min(took) < 0.1
-            await until(lambda: not site.app.life.running)
-            assert not site.app.modern.disconnects.requests
-            assert not site.app.modern.disconnects.watches
+            await until(lambda: not site.app.state.running)
+            assert not site.app.stateless_handler.disconnects.requests
+            assert not site.app.stateless_handler.disconnects.watches
 
     scenario()
 
@@ -101,7 +101,7 @@ async def test_hanging_up_late_cancels_at_once() -> None:
         while len(took) < HANG_UPS and min(took, default=1.0) >= 0.05:
             over.clear()
             connection = await post(site, modern("tools/call", {"name": "work"}))
-            await until(lambda: site.app.modern.disconnects.watches)
+            await until(lambda: site.app.stateless_handler.disconnects.watches)
             watch = Stopwatch()
             connection.writer.transport.abort()
             await over.wait()
@@ -121,7 +121,7 @@ async def test_a_slow_call_of_a_patient_client_is_answered() -> None:
         return "here"
 
     async with served(server) as site, await post(site, modern("tools/call", {"name": "slow"})) as connection:
-        await until(lambda: site.app.modern.disconnects.watches)
+        await until(lambda: site.app.stateless_handler.disconnects.watches)
         ready.set()
         found = await connection.response()
         assert text(found.message["result"]) == "here"
@@ -146,8 +146,8 @@ async def test_a_listen_stream_acknowledges_forwards_and_forgets() -> None:
         assert note["method"] == "notifications/resources/updated"
         assert note["params"]["_meta"][f"{META}subscriptionId"] == "seven"
         tools.writer.transport.abort()
-        await until(lambda: len(site.app.life.streams) == 1)
-        await until(lambda: len(site.app.modern.listening) == 1)
+        await until(lambda: len(site.app.state.streams) == 1)
+        await until(lambda: len(site.app.stateless_handler.listening) == 1)
         await notes.close()
 
 
@@ -183,7 +183,7 @@ async def test_a_bad_filter_is_refused_before_anything_is_streamed() -> None:
         assert (found.status, found.message["error"]["code"]) == (400, -32021)
         found = await Web(site).modern("subscriptions/listen", {"notifications": 5})
         assert (found.status, found.message["error"]["code"]) == (200, -32602)
-        assert not site.app.life.streams
+        assert not site.app.state.streams
 
 
 @run
@@ -238,11 +238,11 @@ async def test_a_client_that_never_reads_loses_its_stream_and_nobody_else_notice
         web = Web(site)
         meta = {"big": "x" * 50_000}
         async with asyncio.timeout(HANG):
-            while site.app.life.streams:
+            while site.app.state.streams:
                 await server.notify_resource_updated("notes://static", meta)
                 await asyncio.sleep(0)
         assert text(await web.call("shout", words="others")) == "OTHERS"
-        await until(lambda: not site.app.modern.listening)
+        await until(lambda: not site.app.stateless_handler.listening)
         connection.writer.transport.abort()
 
 

@@ -66,7 +66,7 @@ async def test_everything_the_server_says_comes_on_the_stream() -> None:
         answer = await hear(events, "tools/call")
         assert (answer["id"], text(answer["result"])) == ("t", "so")
         await connection.close()
-        await until(lambda: not site.app.life.streams)
+        await until(lambda: not site.app.state.streams)
         assert await say(site, path, request("ping")) == 404
 
 

@@ -189,7 +189,7 @@ async def test_a_general_stream_goes_on_in_another_process_with_what_it_missed(t
         await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
         seen = await anext(events)
         await connection.close()
-        await until(lambda: not first.app.life.streams)
+        await until(lambda: not first.app.state.streams)
         await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
         await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
         again, later = await resume(second, session, seen.id)
@@ -279,7 +279,7 @@ async def test_of_two_general_streams_in_two_processes_the_one_that_is_left_goes
         await Web(first).legacy(NEWEST, session, "tools/call", {"name": "sell"})
         assert (await data(newer))["params"]["uri"] == STOCK
         await left.close()
-        await until(lambda: not second.app.life.streams)
+        await until(lambda: not second.app.state.streams)
         heard = asyncio.ensure_future(data(older))
         while not heard.done():
             await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})

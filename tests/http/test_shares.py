@@ -57,12 +57,12 @@ async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
         web = Web(site)
         for _ in range(66):
             await web.initialize(NEWEST)
-        sessions = list(site.app.legacy.sessions)
+        sessions = list(site.app.session_handler.sessions)
         for entry in sessions[:65]:
             entry.open_streams += 1
         assert [await opened(web) for _ in range(3)] == [200, 200, 200]
-        assert list(site.app.legacy.sessions)[:65] == sessions[:65]
-        assert sessions[65] not in list(site.app.legacy.sessions)
+        assert list(site.app.session_handler.sessions)[:65] == sessions[:65]
+        assert sessions[65] not in list(site.app.session_handler.sessions)
         for entry in sessions[:65]:
             entry.open_streams -= 1
 
@@ -70,7 +70,7 @@ async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
 @run
 async def test_a_session_makes_room_again_once_its_work_is_done() -> None:
     async with served(build(limits=Limits(max_sessions=2))) as site:
-        web, table = Web(site), site.app.legacy.sessions
+        web, table = Web(site), site.app.session_handler.sessions
         streaming, calling = [(await web.initialize(NEWEST))[0] for _ in range(2)]
         stream, _ = await begin(site, "GET", legacy_headers(NEWEST, streaming))
         wait = request("tools/call", {"name": "wait", "arguments": {"key": "w"}}, id="w")

@@ -134,7 +134,7 @@ async def test_a_server_that_does_not_start_turns_sockets_away_and_says_why_in_i
             assert sent[0]["status"] == 500
         else:
             assert [(message["type"], message["code"]) for message in sent] == [("websocket.close", 1011)]
-    assert not app.app.life.started
+    assert not app.app.state.started
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ async def test_a_session_that_was_shut_down_is_unknown_afterwards() -> None:
         batch = b'[{"jsonrpc":"2.0","id":1,"method":"shutdown"},{"jsonrpc":"2.0","id":2,"method":"ping"}]'
         assert (await web.ask("POST", legacy_headers("2025-03-26", session), batch)).status == 200
         assert (await web.legacy("2025-03-26", session, "ping")).status == 404
-        assert len(site.app.legacy.sessions) == 0
+        assert len(site.app.session_handler.sessions) == 0
 
 
 def patient() -> tuple[Server, asyncio.Event]:
@@ -193,7 +193,7 @@ async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
         web = Web(site)
         session, _ = await web.initialize(NEWEST, experimental=ERLMCP)
         running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
-        await until(lambda: site.app.life.running)
+        await until(lambda: site.app.state.running)
         assert (await web.legacy(NEWEST, session, "shutdown")).status == 200
         release.set()
         assert "done" in str((await running).message["result"])
@@ -212,7 +212,7 @@ async def test_a_notification_shuts_a_session_down_as_a_request_does() -> None:
             assert (await web.legacy(revision, session, "ping")).status == 404
         session, _ = await web.initialize(NEWEST, experimental=ERLMCP)
         running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
-        await until(lambda: site.app.life.running)
+        await until(lambda: site.app.state.running)
         for _ in range(2):
             assert (await web.ask("POST", legacy_headers(NEWEST, session), note)).status == 202
         refused = (await web.legacy(NEWEST, session, "tools/list")).message["error"]
@@ -220,4 +220,4 @@ async def test_a_notification_shuts_a_session_down_as_a_request_does() -> None:
         release.set()
         assert "done" in str((await running).message["result"])
         assert (await web.legacy(NEWEST, session, "ping")).status == 404
-        assert len(site.app.legacy.sessions) == 0
+        assert len(site.app.session_handler.sessions) == 0

@@ -216,7 +216,7 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
         message = request("tools/call", {"name": "wait", "arguments": {}})
         connection.send(post(message, **legacy_headers(NEWEST, session)))
         abandoned = server.admission.shared.disconnected_requests
-        await until(lambda: site.app.life.disconnects.watches)
+        await until(lambda: site.app.state.disconnects.watches)
         connection.writer.transport.abort()
         await until(lambda: abandoned.in_use == 1)
         close.set()

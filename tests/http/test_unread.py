@@ -133,14 +133,14 @@ async def test_pings_whose_pongs_are_not_taken_end_a_websocket() -> None:
         reader, writer = await narrow(site)
         writer.write(http("GET", "/mcp", HANDSHAKE))
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
-        await until(lambda: site.app.life.sockets)
+        await until(lambda: site.app.state.sockets)
         deaf(writer)
         pings = frame(PING, b"x" * 125) * 500
 
         def flooded() -> bool:
             if writer.transport.get_write_buffer_size() < 1 << 18:  # type: ignore[attr-defined]
                 writer.write(pings)
-            return not site.app.life.sockets
+            return not site.app.state.sockets
 
         await until(flooded)
         writer.transport.abort()

@@ -80,7 +80,7 @@ async def test_frames_we_cannot_take_close_the_socket() -> None:
         async with dial(site) as socket:
             socket.transport.write(b"\x81\x82\x00\x00\x00\x00\xff\xff")
             assert await closed(socket) == 1007
-        await until(lambda: not site.app.life.sockets)
+        await until(lambda: not site.app.state.sockets)
 
 
 @run
@@ -88,8 +88,8 @@ async def test_closing_the_socket_cancels_what_runs_on_it() -> None:
     async with served(build()) as site:
         async with dial(site) as socket:
             await socket.send(json.dumps(modern("tools/call", {"name": "wait", "arguments": {"key": "w"}})))
-            await until(lambda: any(duplex.busy for duplex in site.app.life.sockets))
-        await until(lambda: not site.app.life.sockets)
+            await until(lambda: any(duplex.busy for duplex in site.app.state.sockets))
+        await until(lambda: not site.app.state.sockets)
         async with dial(site) as socket:
             await socket.send(
                 json.dumps(modern("tools/call", {"name": "was_stopped", "arguments": {"key": "w"}}))
@@ -111,12 +111,12 @@ async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
             assert len(await socket.recv()) > 1_000_000
         async with dial(site, max_size=None) as socket:
             socket.transport.pause_reading()
-            await until(lambda: site.app.life.sockets)
+            await until(lambda: site.app.state.sockets)
             for _ in range(200):
                 await socket.send(json.dumps(modern("tools/call", {"name": "big"})))
-                if not site.app.life.sockets:
+                if not site.app.state.sockets:
                     break
-            await until(lambda: not site.app.life.sockets)
+            await until(lambda: not site.app.state.sockets)
             socket.transport.abort()
 
 

@@ -60,8 +60,8 @@ class Posting:
         """2026-07-28 over HTTP: closing the stream is how a request is cancelled."""
         connection = self._open.pop(id, None)
         if connection is not None:
-            life = self.site.app.life
-            working = {*life.running, *self.site.app.modern.listening}
+            life = self.site.app.state
+            working = {*life.running, *self.site.app.stateless_handler.listening}
             connection.writer.transport.abort()
             await until(lambda: any(task.done() for task in working))
 

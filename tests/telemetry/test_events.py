@@ -94,7 +94,7 @@ async def test_a_connection_tells_from_to_and_reason_and_metrics_count_the_retur
         await client.open()
         assert heard.moves == [("starting", "negotiating"), ("negotiating", "ready")]
         assert [data["reason"] for data in heard.named("transition")] == [None, None]
-        for socket in list(site.app.life.sockets):
+        for socket in list(site.app.state.sockets):
             await socket.close()
         await until(lambda: len(heard.moves) >= 6)
         await client.close()

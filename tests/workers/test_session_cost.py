@@ -37,7 +37,7 @@ async def test_a_session_costs_six_kibibytes_where_it_was_seen_and_nothing_elsew
     path = tmp_path / "s.db"
     async with served(make(path)) as first, served(make(path)) as second:
         sessions = [(await Web(first).initialize(NEWEST))[0] for _ in range(COUNT)]
-        assert len(second.app.legacy.sessions) == 0
+        assert len(second.app.session_handler.sessions) == 0
         connection = await second.connect()
         body = json.dumps(request("tools/call", {"name": "hello"})).encode()
 
@@ -59,7 +59,7 @@ async def test_a_session_costs_six_kibibytes_where_it_was_seen_and_nothing_elsew
                 costs.append((tracemalloc.get_traced_memory()[0] - before) / len(mine))
         finally:
             tracemalloc.stop()
-        assert len(second.app.legacy.sessions) == COUNT
+        assert len(second.app.session_handler.sessions) == COUNT
         assert min(costs) <= LIMIT, costs
 
 

@@ -209,9 +209,9 @@ async def test_a_session_that_nobody_uses_after_initialize_ends() -> None:
         forgotten = (await post(site, None, INITIALIZE)).headers["mcp-session-id"]
         clock.now += 29
         await until_swept(site)
-        assert len(site.app.legacy.sessions) == 2
+        assert len(site.app.session_handler.sessions) == 2
         clock.now += 2
-        await until(lambda: len(site.app.legacy.sessions) == 1)
+        await until(lambda: len(site.app.session_handler.sessions) == 1)
         assert (await Web(site).legacy(NEWEST, forgotten, "ping")).status == 404
         assert (await Web(site).legacy(NEWEST, session, "ping")).status == 200
 

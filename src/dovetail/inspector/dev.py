@@ -193,7 +193,7 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> 
         print_line(_places(f"http://{host}:{port}/mcp", link, json=options.json))
         show(link, options)
         await stop.wait()
-        await app.life.drain(0.0)
+        await app.state.drain(0.0)
 
 
 def _places(url: str | None, link: str, *, json: bool) -> str:

@@ -23,7 +23,7 @@ from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
 from ..running import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
 from .server.app import HttpApp
-from .server.beside import places
+from .server.custom_routes import reserved_paths
 from .server.ended_sessions import EndedSessions
 from .server.http_exchange import HttpService
 from .server.identity import Identity
@@ -72,13 +72,13 @@ class HttpServer:
         ``ready`` is called when connections are accepted, ``stopping`` when the drain begins. A ``worker`` stops
         accepting as soon as it drains, because other processes accept on the same socket.
         """
-        life, options = self.app.life, self.app.options
+        state, options = self.app.state, self.app.options
         grace = options.shutdown_grace_period
         times = ShutdownTimes(grace, HTTP_MARGIN, min(grace, HTTP_INTERRUPTED), HTTP_MARGIN)
         drain = 0.0  # when this is cancelled
         with Signals(self.stop, watchdog, times, repeated=not worker):
             try:
-                await life.start()
+                await state.start()
                 await self._listener.start()
                 try:
                     if ready is not None:
@@ -90,7 +90,7 @@ class HttpServer:
                     if worker:
                         self._listener.stop_accepting()
                 finally:
-                    await life.drain(drain)
+                    await state.drain(drain)
                     if watchdog is not None:
                         watchdog.arm(HTTP_MARGIN, self.stop.status)
                     await self._listener.close()
@@ -179,7 +179,7 @@ def _run_workers(
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         share_store(service, folder)
         check(service.store)  # an unusable store is reported once, not by every worker
-        places(service, settings, Identity(service, settings))  # so is a route that is never reached
+        reserved_paths(service, settings, Identity(service, settings))  # so is a route that is never reached
 
         def work(ready: Callable[[], None]) -> int:
             app = HttpApp(service, settings, EndedSessions(folder))

@@ -29,11 +29,12 @@ from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from . import guards
 from .app_state import AppParts, AppState
-from .beside import Beside, places
 from .body_reader import BodyReader, Work
+from .custom_routes import CustomRoutes, reserved_paths
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
+from .health_routes import HealthRoutes
 from .http_exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .identity import Identity, status_of_stranger, until_expiry
 from .session_handler import SESSION_HEADER, SessionHandler
@@ -74,23 +75,24 @@ class HttpApp:
         self._doors = doors(service.middleware)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits, running=service.admission.shared.requests)
-        self.life = life = AppState(service, options, self._bodies, runner)
+        self.state = state = AppState(service, options, self._bodies, runner)
         parts = AppParts(
-            service, options, runner, life.streams, life.disconnects, self.buffered, self.identity
+            service, options, runner, state.streams, state.disconnects, self.buffered, self.identity
         )
-        self.legacy = life.legacy = SessionHandler(parts, ended)
-        self.modern = life.modern = StatelessHandler(parts)
+        self.session_handler = state.session_handler = SessionHandler(parts, ended)
+        self.stateless_handler = state.stateless_handler = StatelessHandler(parts)
         self._parts = parts
-        if self.legacy.shared is not None:
+        if self.session_handler.shared is not None:
             self._sse_transport()  # other processes pass messages on to it
-        self._beside = Beside(
-            service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
+        self._custom_routes = CustomRoutes(
+            service, self.identity, doors=self._doors, enter=self._entered, read=self._read
         )
-        found = places(service, options, self.identity)
+        health = HealthRoutes(service, state, self._guard)
+        found = reserved_paths(service, options, self.identity)
         answers: dict[str, Route] = {
             "the endpoint": self._endpoint,
-            "the probe of life": self._beside.alive,
-            "the probe of readiness": self._beside.ready,
+            "the liveness probe": health.live,
+            "the readiness probe": health.ready,
             "the stream of HTTP+SSE": self._sse,
             "the post of HTTP+SSE": self._messages,
             "the metadata": self.identity.describe,
@@ -102,7 +104,7 @@ class HttpApp:
 
             self.scraping = Scraping(service, options, self._guard)
             answers["the page of metrics"] = self.scraping.answer
-            life.measure(self.scraping.metrics)
+            state.measure(self.scraping.metrics)
         self._routes = {path: answers[who] for path, who in found.items()}
 
     async def handle(self, exchange: Exchange) -> None:
@@ -114,14 +116,17 @@ class HttpApp:
         )  # fmt: skip
         try:
             if not (
-                key in self._usual and exchange.method == "POST" and exchange.plain and not self.life.draining
+                key in self._usual
+                and exchange.method == "POST"
+                and exchange.plain
+                and not self.state.draining
             ) and not await self._enter(exchange, key):
                 return
             for shut, door in self._doors:
                 if shut and await kept_out(exchange, self._admission, door):
                     return
             principal = await self.identity.of(exchange) if self.identity.asked else None
-            task = current_task(self.life.loop)
+            task = current_task(self.state.loop)
             assert task is not None
             bodies = self._bodies
             bodies.reading[task] = bodies.now
@@ -140,7 +145,7 @@ class HttpApp:
                 routing = RoutingHeaders(get("mcp-protocol-version"), get("mcp-method"), get("mcp-name"))
             else:
                 routing = exchange.routing()
-            if self.life.draining:  # it was not when the head came
+            if self.state.draining:  # it was not when the head came
                 await self._refuse(exchange, ShuttingDown(), 503)
             elif not (
                 routing.version in self._admission.modern
@@ -150,7 +155,7 @@ class HttpApp:
                     else is_modern(UNSET, routing.version)
                 )
             ):
-                await self.legacy.post(Posted(exchange, body, frame, routing, principal, task))
+                await self.session_handler.post(Posted(exchange, body, frame, routing, principal, task))
             elif type(frame) is not Frame or frame.method is UNSET:
                 await self._refuse_modern(exchange, frame)
             else:
@@ -158,9 +163,13 @@ class HttpApp:
                     frame, None, headers=routing, principal=principal, scope=exchange.scope
                 )
                 if isinstance(admitted, Call):
-                    await self.modern.serve(admitted, exchange, task)
-                elif self.legacy.takes(frame, exchange) and self._admission.bends("modern-header-on-legacy"):
-                    await self.legacy.post(Posted(exchange, body, frame, RoutingHeaders(), principal, task))
+                    await self.stateless_handler.serve(admitted, exchange, task)
+                elif self.session_handler.takes(frame, exchange) and self._admission.bends(
+                    "modern-header-on-legacy"
+                ):
+                    await self.session_handler.post(
+                        Posted(exchange, body, frame, RoutingHeaders(), principal, task)
+                    )
                 else:
                     await self._not_called(exchange, admitted)
         except DovetailError as error:
@@ -177,7 +186,7 @@ class HttpApp:
 
         True when it is a POST to the endpoint, which is still to be read; everything else has been answered.
         """
-        route = self._routes.get(exchange.path) or self._beside.own(exchange.path)
+        route = self._routes.get(exchange.path) or self._custom_routes.find(exchange.path)
         if route is None:
             await exchange.answer(404)
             return False
@@ -188,7 +197,7 @@ class HttpApp:
         if reason is not None:
             await self._refuse(exchange, ProtocolError("invalid_request", reason), 400)
             return False
-        failure = None if self.life.started else await self._start()
+        failure = None if self.state.started else await self._start()
         if failure is not None:
             await self._refuse(exchange, failure, 500)
             return False
@@ -199,7 +208,7 @@ class HttpApp:
     async def _start(self) -> DovetailError | None:
         """Start the server; what to tell the client when the author's lifespan failed, and nothing more."""
         try:
-            await self.life.start()
+            await self.state.start()
         except Exception:  # noqa: BLE001  whatever it was, it is in the log
             return mask("the start of the server")
         return None
@@ -232,7 +241,7 @@ class HttpApp:
         origin = headers.get("origin")
         if self.options.cors and origin is not None and self._guard.allows_origin(origin):
             exchange.extra = guards.permission(origin)
-        if self.life.draining:
+        if self.state.draining:
             await self._refuse(exchange, ShuttingDown(), 503)
             return False
         if exchange.method == "OPTIONS" and self.options.cors:
@@ -261,21 +270,21 @@ class HttpApp:
         # Modern clients have neither streams nor sessions: GET and DELETE do not exist for them.
         revision = BY_NAME.get(head.headers.get("mcp-protocol-version", ""))
         named = SESSION_HEADER in head.headers or (revision is not None and not revision.modern)
-        return named and not self.options.stateless and self.legacy.served
+        return named and not self.options.stateless and self.session_handler.served
 
     def _allowed(self) -> str:
-        if self.options.stateless or not self.legacy.served:
+        if self.options.stateless or not self.session_handler.served:
             return "POST"
         return "POST, DELETE" if self.options.json_only else guards.METHODS
 
     async def _session_request(self, exchange: Exchange) -> None:
         principal = await self.identity.of(exchange)
         if exchange.method == "DELETE":
-            await self.legacy.delete(exchange, principal)
+            await self.session_handler.delete(exchange, principal)
         elif self.options.json_only:
             await exchange.answer(405, headers=[("allow", self._allowed())])
         elif await self._takes_events(exchange):
-            await self.legacy.get(exchange, principal)
+            await self.session_handler.get(exchange, principal)
 
     async def _takes_events(self, exchange: Exchange) -> bool:
         if parse_accept(exchange.headers.get("accept")) & EVENTS:
@@ -333,17 +342,17 @@ class HttpApp:
 
     def _sse_transport(self) -> SseTransport:
         """The connections of HTTP+SSE, created when the first client asks for one."""
-        if self.life.sse_transport is None:
+        if self.state.sse_transport is None:
             from .sse_transport import SseTransport
 
-            shared = self.legacy.shared
-            self.life.sse_transport = SseTransport(self._parts, None if shared is None else shared.mail)
-        return self.life.sse_transport
+            shared = self.session_handler.shared
+            self.state.sse_transport = SseTransport(self._parts, None if shared is None else shared.mail)
+        return self.state.sse_transport
 
     async def _sse(self, exchange: Exchange) -> bool:
         if not await self._entered(exchange):
             return False
-        if exchange.method != "GET" or not self.legacy.served:
+        if exchange.method != "GET" or not self.session_handler.served:
             await exchange.answer(405, headers=[("allow", "GET")])
         elif await self._takes_events(exchange):
             await self._sse_transport().stream(exchange, await self.identity.of(exchange))
@@ -384,7 +393,7 @@ class HttpApp:
             return None
         finally:
             del self._bodies.reading[task]
-        if self.life.draining:
+        if self.state.draining:
             await self._refuse(exchange, ShuttingDown(), 503)
             return None
         return body
@@ -404,26 +413,26 @@ class HttpApp:
             await socket.refuse(403, refusal)
         elif (fault := broken_handshake(socket.method, socket.headers)) is not None:
             await socket.refuse(400, fault)
-        elif self.life.draining:
+        elif self.state.draining:
             await socket.refuse(503, "the server is shutting down")
         else:
             await self._open_socket(socket)
 
     async def _open_socket(self, socket: Socket) -> None:
-        life = self.life
+        state = self.state
         try:
             principal = await self.identity.of(socket)
         except DovetailError as error:
             status = status_of_stranger(error)
             await socket.refuse(status, error.message, self.identity.challenge(error, socket, status))
             return
-        owners = [stream.principal for stream in life.streams]
-        owners += [one.endpoint.principal for one in life.sockets]
+        owners = [stream.principal for stream in state.streams]
+        owners += [one.endpoint.principal for one in state.sockets]
         busy = crowded(self.service.limits.max_streams, principal, owners)
         if busy is not None:
             await socket.refuse(503, busy.message)
             return
-        failure = None if life.started else await self._start()
+        failure = None if state.started else await self._start()
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
@@ -433,18 +442,18 @@ class HttpApp:
         from ....drivers.duplex import accept  # only a server with WebSockets loads these
         from .websockets import GOING_AWAY, ServerSocketLink, choose, say_goodbye, serve_websocket
 
-        life = self.life
+        state = self.state
         task = current_task()
         assert task is not None
         service, scope = self.service, socket.scope
         limits, quiet = service.limits.on_websocket(), self.options.session_ping_interval
         duplex = accept(service, principal=principal, scope=scope, limits=limits, wary=True, quiet=quiet)
-        life.sockets[duplex] = task
+        state.sockets[duplex] = task
         try:
             # Some ASGI servers do not report a client that disconnects during the handshake.
             async with timeout(self.options.header_timeout):
                 await socket.accept(choose(socket.offered))
-            if life.draining:  # it was not before the handshake
+            if state.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
                 most, patience = self.service.limits.max_write_buffer_bytes, self.options.write_timeout
@@ -455,7 +464,7 @@ class HttpApp:
         except (TimeoutError, TransportError):
             duplex.lost(None)
         finally:
-            del life.sockets[duplex]
+            del state.sockets[duplex]
 
     async def _refuse_stranger(self, exchange: Exchange, error: DovetailError) -> None:
         status = status_of_stranger(error)

@@ -1,7 +1,10 @@
-"""The life of an app: started once by whoever comes first, a clock while it runs, an orderly end.
+"""The state of one app: its start, its periodic work, and its shutdown.
 
-The end has an order. Nothing new is taken; listen streams get their result; calls under way get their time
-and are then told that the server shuts down; what is still open is closed with a proper last chunk.
+Shutdown has an order:
+
+1. New requests are refused with 503, and ``subscriptions/listen`` streams get their result.
+2. Requests in flight get `HttpOptions.shutdown_grace_period`. Those that are left are cancelled and get an error.
+3. Event streams and WebSockets are closed, each with its proper end.
 """
 
 from __future__ import annotations
@@ -33,13 +36,13 @@ log = logging.getLogger("dovetail.http")
 
 
 class AppParts(NamedTuple):
-    """What both eras and the HTTP+SSE pair of one app have in common."""
+    """What the handlers of one app share."""
 
     service: HttpService
     options: HttpOptions
     runner: Runner
     streams: set[EventStream]
-    """Every open event stream; `AppState` keeps them alive and ends them."""
+    """Every open event stream. `AppState` sends their pings and ends them."""
     disconnects: Disconnects
     buffered: SharedLimit
     """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
@@ -47,7 +50,7 @@ class AppParts(NamedTuple):
 
 
 class AppState:
-    """Starts, keeps alive and ends what the parts of one app have open."""
+    """The start, the periodic work and the shutdown of one app."""
 
     def __init__(
         self, service: HttpService, options: HttpOptions, bodies: BodyReader, runner: Runner
@@ -59,14 +62,14 @@ class AppState:
         self.started = self.stopped = False
         self.draining = False
         self.loop: asyncio.AbstractEventLoop | None = None
-        """Where we run. Asking which loop runs is a system call on Python 3.11."""
+        """The event loop of the app. On Python 3.11, `asyncio.get_running_loop` makes a system call."""
         self.streams: set[EventStream] = set()
-        """Every open event stream, whatever it belongs to."""
+        """Every open event stream of all handlers."""
         self.sockets: dict[Duplex, Work] = {}
-        """Every open WebSocket, and who serves it."""
+        """Every open WebSocket, and the task that serves it."""
         self.disconnects = Disconnects(service, service.admission.shared.disconnected_requests)
-        self.legacy: SessionHandler
-        self.modern: StatelessHandler
+        self.session_handler: SessionHandler
+        self.stateless_handler: StatelessHandler
         self.sse_transport: SseTransport | None = None
         """The connections of HTTP+SSE, once there was one."""
         self._metrics: Metrics | None = None
@@ -76,19 +79,19 @@ class AppState:
 
     @property
     def running(self) -> set[Work]:
-        """Every task that works on a call."""
-        return {*self.legacy.running, *(task for task, _ in self.disconnects.requests.values())}
+        """The tasks of all requests in flight."""
+        return {*self.session_handler.running, *(task for task, _ in self.disconnects.requests.values())}
 
     def measure(self, metrics: Metrics) -> None:
-        """Let ``metrics`` know what is open, and let other processes know what it knows."""
+        """Report the number of open streams to ``metrics``, and refresh what it shares with other processes."""
         self._metrics = metrics
         metrics.watch(lambda: [("dovetail_streams", (), len(self.streams) + len(self.sockets))])
 
     async def start(self) -> None:
-        """Start the service; whoever comes second waits for the first."""
+        """Start the service. A second caller waits until the first one has started it."""
         await self._service.start()
-        if self.legacy.shared is not None:
-            await self.legacy.shared.start()
+        if self.session_handler.shared is not None:
+            await self.session_handler.shared.start()
         if not self.started:
             self.started = True
             self.loop = asyncio.get_running_loop()
@@ -99,7 +102,7 @@ class AppState:
             self._heartbeat.start()
 
     async def stop(self) -> None:
-        """End everything in order, the service at last."""
+        """Drain, then stop the service."""
         await self.drain(self._options.shutdown_grace_period)
         await self._service.stop()
         self.stopped = True
@@ -114,12 +117,12 @@ class AppState:
             self._kept_alive = now
             for stream in list(self.streams):
                 stream.keep_alive()
-            self.legacy.sessions.reap()
-            self.legacy.streams.validate()
+            self.session_handler.sessions.reap()
+            self.session_handler.streams.validate()
         return True
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
+        """Shut down; requests in flight get ``seconds``. A second caller waits for the first."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
             return
@@ -132,21 +135,21 @@ class AppState:
             self._heartbeat.stop()
         # Document 004, GracefulShutdown: unsubscribe, drain, close, persist.
         self._service.end_listening()
-        self.legacy.sessions.silence()
+        self.session_handler.sessions.silence()
         log.debug("draining calls=%d", len(self.running))
         await asyncio.gather(
             self._finish_calls(seconds),
             *(() if self.sse_transport is None else (self.sse_transport.close(seconds),)),
             *(socket.close(drain=seconds) for socket in list(self.sockets)),
         )
-        left = [*self.modern.listening, *self.sockets.values()]
+        left = [*self.stateless_handler.listening, *self.sockets.values()]
         await _within(2 * HTTP_FLUSH, *(_ended(task) for task in left))
         log.debug("drained, closing connections")
-        self.legacy.sessions.close()
+        self.session_handler.sessions.close()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()
-        if self.legacy.shared is not None:
-            await self.legacy.shared.stop()
+        if self.session_handler.shared is not None:
+            await self.session_handler.shared.stop()
             log.debug("sessions stored")
 
     async def _finish_calls(self, seconds: float) -> None:

@@ -50,8 +50,8 @@ class AsgiApp:
         self._header_bytes = app.service.limits.max_header_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        kind, life = scope["type"], self.app.life
-        if life.started and (life.stopped or life.loop is not asyncio.get_running_loop()):
+        kind, state = scope["type"], self.app.state
+        if state.started and (state.stopped or state.loop is not asyncio.get_running_loop()):
             # It was shut down, or the event loop it was started on is gone, with all connections and sessions.
             self.app = HttpApp(self.app.service, self.app.options)
         if kind == "lifespan":
@@ -82,18 +82,18 @@ class AsgiApp:
 
     async def drain(self, seconds: float) -> None:
         """End everything in order; calls under way get ``seconds``."""
-        await self.app.life.drain(seconds)
+        await self.app.state.drain(seconds)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
         try:
-            await self.app.life.start()
+            await self.app.state.start()
         except Exception as error:  # noqa: BLE001  the ASGI server reports it
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
-        await self.app.life.stop()
+        await self.app.state.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -1,10 +1,12 @@
-"""The events of one legacy session: numbered, kept for a while, sent again on request.
+"""The event log of one session: it numbers events and replays them to clients that resume a stream.
 
-A session has a *general* stream (number 0, what a GET opens) and one stream for each POST that is answered
-with events. An event's id is ``<log>-<stream>.<number>``: it names the stream, as 2025-11-25 wants, and an id
-of another session is never taken for one of this. A stream may lose its response and get another one through
-GET with ``Last-Event-ID``; what was written meanwhile is in the log, which holds only so many events and
-bytes, and all logs of an app together hold only so many bytes.
+A session has a *general* stream (number 0, which a GET opens) and one stream for each POST whose response is an event
+stream. An event id is ``<log>-<stream>.<number>``. It names the stream, as 2025-11-25 requires, and never equals an id
+of another session. When a stream loses its connection, the client opens another one with GET and ``Last-Event-ID``, and
+gets the events in between from the log.
+
+Limits: `Limits.max_replay_events` and `Limits.max_replay_bytes_per_session` for one log, `Limits.max_replay_bytes` for
+all logs of an app.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def position(last_event_id: str) -> tuple[str, int] | None:
 
 
 class EventSink(Protocol):
-    """A response that events go to, here (`EventStream`) or in another process."""
+    """A response that events are written to, in this process (`EventStream`) or in another one."""
 
     def write(self, data: bytes) -> None: ...
     async def drain(self) -> None: ...
@@ -42,39 +44,39 @@ class EventSink(Protocol):
 
 
 class Journal(Protocol):
-    """Where events are kept that have to outlive this process."""
+    """Stores events that must outlive this process."""
 
     @property
     def tag(self) -> str:
-        """What the streams of this process are called."""
+        """The prefix of the stream names of this process."""
         ...
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
-        """Keep an event of ``stream``, or that there will be no more."""
+        """Store an event of ``stream``; None is its end."""
         ...
 
 
 class EventHistory(Protocol):
-    """An author's own place for events: it is told of each, and asked when a client comes back for what it missed."""
+    """An event store of the user: it gets each event, and returns the events that a client has missed."""
 
     def journal(self, session: Session) -> Journal:
-        """What is told of the events of one session."""
+        """The object that stores the events of one session."""
         ...
 
     async def missed(
         self, session: Session, log: EventLog, last: str
     ) -> tuple[LoggedStream, list[bytes]] | None:
-        """The stream of an event and what came after it, as `EventLog.find`."""
+        """The stream of an event and the later events, as `EventLog.find` returns them."""
         ...
 
 
 class EventBudget(Struct, eq=False):
-    """What all event logs of one app hold together, and who holds most of it."""
+    """The bytes in all event logs of one app, and which logs are the largest."""
 
     limit: int
     total: int = 0
     _holders: dict[int, dict[EventLog, None]] = {}
-    """The logs by the bit length of their size: finding one of the largest costs the same however many."""
+    """The logs by the bit length of their size, so that a large one is found in constant time."""
 
     def moved(self, log: EventLog, before: int, after: int) -> None:
         """The size of ``log`` has another bit length than before."""
@@ -84,31 +86,31 @@ class EventBudget(Struct, eq=False):
             self._holders.setdefault(after.bit_length(), {})[log] = None
 
     def balance(self) -> None:
-        """Drop events of whoever holds most, until all logs are within the limit: a newcomer keeps its own."""
+        """Drop events of the largest logs until the limit is met, so that new sessions keep their events."""
         while self.total > self.limit:
             largest = max(size for size, logs in self._holders.items() if logs)
             next(iter(self._holders[largest])).drop_oldest()
 
 
 class LoggedStream(Struct, eq=False):
-    """A logical stream: numbered events that go to the response attached last."""
+    """A logical stream: numbered events, sent to the newest response of the stream."""
 
     log: EventLog
     number: int
     name: str
-    """What the ids of its events begin with."""
+    """The prefix of its event ids."""
     request: RequestId | None = None
-    """The call it belongs to, if it is one call's."""
+    """The id of the call whose stream it is, if any."""
     written: int = 0
     """The number of the newest event."""
     kept: int = 0
     """Events of this stream in the log."""
     dropped: int = 0
-    """The number of the newest event that the log has lost."""
+    """The number of the newest event that the log has dropped."""
     over: bool = False
-    """Nothing more will be written."""
+    """No further event is written."""
     sinks: list[EventSink] = []
-    """The responses that are open. Each message goes out once, to the last of them, whatever else is open."""
+    """The open responses. Each message is sent once, on the newest of them."""
 
     def detach(self, sink: EventSink) -> None:
         if sink in self.sinks:
@@ -119,13 +121,13 @@ class LoggedStream(Struct, eq=False):
         return encode_event(b"", id=f"{self.name}.{self.written}", retry=retry)
 
     def write(self, message: bytes, *, lasting: bool = True) -> None:
-        """Send one message, and keep it, beyond this process if it is ``lasting``."""
+        """Send and record one message; a ``lasting`` one is stored in the journal, too."""
         event = self.record(message, lasting=lasting)
         if self.sinks:
             self.sinks[-1].write(event)
 
     def record(self, message: bytes, *, lasting: bool = True) -> bytes:
-        """Keep one message; the event that is to be sent."""
+        """Record one message; return the event to send."""
         self.written = number = self.written + 1
         event = encode_event(message, id=f"{self.name}.{number}")
         self.log.keep(self, event, lasting=lasting)
@@ -159,7 +161,7 @@ class EventLog:
         return stream
 
     def finish(self, stream: LoggedStream) -> None:
-        """The last message of ``stream`` has been written. It can be read again while the log has it."""
+        """Mark ``stream`` as complete. It can be resumed as long as the log has its events."""
         stream.over = True
         if self._journal is not None:
             self._journal.keep(stream, None)
@@ -182,7 +184,7 @@ class EventLog:
             budget.balance()
 
     def drop_oldest(self) -> None:
-        """Forget one event; who missed it cannot go on from before it."""
+        """Drop one event. Clients that have not received it cannot resume before it."""
         stream, number, event = self._events.popleft()
         self._shrink(len(event))
         stream.dropped = number
@@ -191,9 +193,9 @@ class EventLog:
             self.streams.pop(stream.number, None)
 
     def find(self, last_event_id: str) -> tuple[LoggedStream, list[bytes]] | None:
-        """The stream of an event, and what came after it.
+        """Return the stream of an event, and the later events.
 
-        None: the event is not ours, or something that came after it is lost already.
+        None: the id does not belong to this log, or a later event has been dropped.
         """
         place = position(last_event_id)
         if place is None:
@@ -205,7 +207,7 @@ class EventLog:
         return stream, [text for one, number, text in self._events if one is stream and number > seen]
 
     def rejoin(self, last_event_id: str) -> list[bytes]:
-        """What is left of the general stream after an event that was lost, or is not known; it goes on behind that."""
+        """Return the events of the general stream after an unknown or dropped event; numbering continues from it."""
         place = position(last_event_id)
         seen = 0 if place is None else place[1]
         if seen > self.general.written:
@@ -217,7 +219,7 @@ class EventLog:
         return [(number, text) for one, number, text in self._events if one is stream]
 
     def resume_general(self, written: int, events: Sequence[tuple[int, bytes]]) -> None:
-        """Go on with the general stream where another process has left it."""
+        """Continue the general stream of another process."""
         general, mine = self.general, self._events
         self._events = deque(entry for entry in mine if entry[0] is not general)
         self._shrink(self._bytes - sum(len(text) for _, _, text in self._events))
@@ -228,7 +230,7 @@ class EventLog:
         general.written = written
 
     def close(self) -> None:
-        """End every response and forget every event."""
+        """End every response and drop every event."""
         for stream in list(self.streams.values()):
             for sink in stream.sinks:
                 sink.close_soon()

@@ -1,9 +1,8 @@
-"""Event streams: one response that carries messages as they come.
+"""Event streams: responses of type ``text/event-stream``.
 
-`EventStream` turns messages into a response body. Whoever has something to say calls `write`, which never
-blocks; whoever can wait calls `drain`. What nobody waits for is handed to the host in one go where it takes it
-so, else flushed by a short task of its own. A client that does not read makes the buffer grow to its limit, and then
-loses the stream.
+`EventStream` turns messages into a response body. `write` never blocks: it appends to a buffer, which is passed to the
+HTTP server at the end of the loop iteration, or by a task if that has to wait. `drain` waits until the buffer is sent.
+A client that does not read loses its stream when the buffer reaches its limit.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .http_exchange import Exchange, Headers, Sink
 
 
 def crowded(limit: int, principal: Principal | None, owners: Collection[Principal | None]) -> Refusal | None:
-    """Why ``principal`` gets no further stream beside those of ``owners``; one of many gets half at most."""
+    """Why ``principal`` may not open another stream, or None. One principal gets at most half of the streams."""
     if len(owners) < limit and (
         principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
     ):
@@ -29,26 +28,26 @@ def crowded(limit: int, principal: Principal | None, owners: Collection[Principa
 
 
 class EventStream(Struct, eq=False):
-    """One event-stream response. `write` opens it; whoever made it must `finish` it."""
+    """One event-stream response. `write` begins it; its creator must call `finish`."""
 
     exchange: Exchange
     limit: int
-    """Bytes that may wait to be sent; one message more is taken, so that a large one can be sent at all."""
+    """Bytes that may be buffered. One message more is accepted, so that a large one can be sent."""
     patience: float
-    """Seconds the client of an abandoned stream has to take the end of it."""
+    """Seconds that the client of an abandoned stream has to read its end."""
     headers: Headers = ()
-    """Further lines of the head."""
+    """Further response headers."""
     principal: Principal | None = None
-    """Whose stream it is, if that is known; see `crowded`."""
+    """The owner of the stream, if it is known; see `crowded`."""
     closed: bool = False
-    """Nothing more is taken."""
+    """Writes are ignored from now on."""
     pending: list[bytes] = []
-    """What waits to be sent."""
+    """The buffered data."""
     on_abandon: Callable[[], object] | None = None
-    """Called when the stream is given up because its client does not read, or has gone."""
+    """Called when the stream is abandoned because its client does not read or has disconnected."""
     _size: int = 0
     _flying: int = 0
-    """Bytes of those that are being sent."""
+    """Bytes that are being sent."""
     _sink: Sink | None = None
     _ended: bool = False
     _woken: bool = False
@@ -59,23 +58,23 @@ class EventStream(Struct, eq=False):
 
     @property
     def started(self) -> bool:
-        """The response has begun, or is about to: from now on its status cannot change."""
+        """The response has begun, or is about to begin: its status cannot change any more."""
         return self._sink is not None or bool(self.pending)
 
     @property
     def full(self) -> bool:
-        """More waits to be sent than should."""
+        """The buffer is above its limit."""
         return self._size > self.limit
 
     def write(self, data: bytes, *, now: bool = False) -> None:
-        """Take encoded event-stream text. Silent once the stream is over.
+        """Append encoded events to the buffer; does nothing once the stream is over.
 
-        What is written in one turn of the loop leaves together, at its end; or ``now``, where the host takes it so.
+        All writes of one loop iteration are sent together at its end, or at once with ``now``.
         """
         if self.closed:
             return
         if self._size - self._flying > self.limit:
-            # The client does not read: give up its stream rather than our memory.
+            # The client does not read.
             self._give_up()
             return
         self._size += len(data)
@@ -87,7 +86,7 @@ class EventStream(Struct, eq=False):
             asyncio.get_running_loop().call_soon(self._wake)
 
     def begin(self, data: bytes) -> None:
-        """Take what comes before the first `write`, and leaves with it."""
+        """Set data that is sent with the first `write`, before it."""
         self._size += len(data)
         self.pending.append(data)
 
@@ -95,22 +94,22 @@ class EventStream(Struct, eq=False):
         self.write(encode_event(message))
 
     def keep_alive(self) -> None:
-        """Say that we are still here, if the stream has begun and nothing is waiting to be sent."""
+        """Send a comment if the stream has begun and nothing is buffered."""
         if self._sink is not None and not self._size:
             self.write(COMMENT)
 
     async def drain(self) -> None:
-        """Send what is waiting; returns when the host has taken it."""
+        """Send the buffer; return when the HTTP server has accepted it."""
         while self._flushed is not None:
             await asyncio.wait({self._flushed})
         if self.pending:
             await self._flush()
 
     def _wake(self, *, alone: bool = True) -> bool:
-        """Hand all that waits to the host; where it does not take it in one go, a task does if we are ``alone``."""
+        """Send the buffer without waiting; False if that is not possible. With ``alone`` a task then sends it."""
         self._woken = False
         if not self.pending or self._flushed is not None:
-            return True  # somebody has waited for it, or does
+            return True  # it is sent, or a task is sending it
         data = b"".join(self.pending)
         if self._sink is None:
             self._sink = self.exchange.stream(self.headers)
@@ -145,7 +144,7 @@ class EventStream(Struct, eq=False):
             flushed.set_result(None)
 
     async def finish(self, last: bytes | None = None) -> None:
-        """Send ``last``, encoded text, then end the response properly. Call it however the stream went."""
+        """Send ``last``, an encoded event, then end the response. Call it in any case, also after `abandon`."""
         if self._ended:
             return
         given_up = self.closed
@@ -171,14 +170,14 @@ class EventStream(Struct, eq=False):
             async with asyncio.timeout(self.patience):
                 await self._sink.close()
         except TimeoutError:
-            pass  # nobody is there to be told
+            pass  # the client does not read
 
     async def end(self, reply: bytes | None) -> None:
         """`finish` with a reply as the last event, if there is one."""
         await self.finish(None if reply is None else encode_event(reply))
 
     def close_soon(self) -> None:
-        """`finish` for callers that cannot wait."""
+        """Call `finish` in a task."""
         if not self.closed and self._closer is None:
             self._closer = asyncio.get_running_loop().create_task(self.finish())
 
@@ -188,14 +187,14 @@ class EventStream(Struct, eq=False):
             self.on_abandon()
 
     def abandon(self) -> None:
-        """Take and send nothing more."""
+        """Drop the buffer, and ignore further writes."""
         self.closed = True
         self.pending.clear()
         if self._done is not None:
             self._done.set()
 
     async def wait(self) -> None:
-        """Return when the stream takes nothing more."""
+        """Return when the stream is closed."""
         if self.closed:
             return
         if self._done is None:

@@ -1,8 +1,9 @@
-"""Who may call at all: `Host`, `Origin`, media types and CORS, before a body is read.
+"""Checks of a header block before the body is read: `Host`, `Origin`, media types and CORS.
 
-The rule follows the address the connection came in on. On loopback both headers are enforced, because a web
-page the user visits can reach a local server (DNS rebinding). Elsewhere `Host` belongs to whoever runs the
-proxy, and only pages of allowed origins may call. A request without `Origin` does not come from a page.
+The checks depend on the local address of the connection. On loopback both headers are enforced, because a web page that
+the user visits can reach a local server (DNS rebinding). On other addresses `Host` is checked only against
+`HttpOptions.allowed_hosts`, if that is set, and only pages of allowed origins may call. A request without `Origin` does
+not come from a page.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SINGLE: Final = (
     "mcp-session-id",
     "last-event-id",
 )
-"""Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
+"""Headers that may occur only once: a proxy could read another value than the server. `wire.headers` checks others."""
 JSON: Final = 1
 EVENTS: Final = 2
 WORKAROUNDS: Final = {
@@ -38,15 +39,15 @@ WORKAROUNDS: Final = {
 }  # `middleware.client_workarounds`
 
 AS_IT_IS: Final = (("accept-encoding", "identity"),)
-"""What a client is told with 415. (RFC 9110, 15.5.16: if it is due to the encoding, this ought to be said.)"""
+"""The header of a 415 response. RFC 9110, 15.5.16: it should name the supported encodings."""
 
 _INSTALL: Final = (
     f"WebSockets need the websockets package on the server: {extras.install('websockets')}\n".encode()
 )
 NO_WEBSOCKETS: Final = (501, _INSTALL, CLOSE, TEXT_TYPE)
-"""The answer to a WebSocket handshake that a server without WebSockets passes on as a plain request."""
+"""The response to a WebSocket handshake on a server without WebSockets."""
 
-# What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.
+# Exactly what browsers send. A more tolerant parser could read a different host than the browser does.
 _PORT: Final = r"[0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _NAME: Final = rf"(\[[0-9a-f:.]{{2,45}}\]|[a-z0-9._-]{{1,253}})(?::(?:{_PORT}))?"
 _HOST: Final = re.compile(_NAME)
@@ -54,7 +55,7 @@ _ORIGIN: Final = re.compile(rf"https?://{_NAME}")
 
 
 class Guard:
-    """The decision for one app."""
+    """The Host and Origin checks of one app."""
 
     def __init__(self, options: HttpOptions) -> None:
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
@@ -68,17 +69,17 @@ class Guard:
         return self._host_problem(headers.get("host"), local) or self.page_refusal(local, headers)
 
     def page_refusal(self, local: str, headers: Mapping[str, str]) -> str | None:
-        """Why a request is refused because of the page it comes from, under whatever name it has found us."""
+        """Why a request is refused because of the page that sent it; its Host is not checked."""
         origin = headers.get("origin")
         problem = self._origin_problem(origin, local)
         elsewhere = headers.get("sec-fetch-site", "").strip().lower() == "cross-site"
         if problem is None and elsewhere and not (origin is not None and self.allows_origin(origin)):
-            # Browsers say so even where they send no Origin: links, forms, images, scripts of another site.
+            # Browsers send Sec-Fetch-Site even without Origin: for links, forms, images and scripts of another site.
             return "pages of other sites may not call; add their Origin to allowed_origins"
         return problem
 
     def _host_problem(self, value: str | None, local: str) -> str | None:
-        # A unix socket has no address of this kind; no web page can reach it.
+        # Web pages cannot reach a Unix socket, which has no such address.
         enforced = is_loopback(local) or bool(self._hosts)
         if not enforced:
             return None
@@ -108,13 +109,13 @@ class Guard:
 
 
 def ambiguous(head: Head, others: Sequence[str]) -> str | None:
-    """Why nobody can judge a head: one of `SINGLE` or of ``others`` came twice, or with bytes that cannot be read."""
+    """Why a header block is ambiguous: a header of `SINGLE` or ``others`` is repeated, or has invalid bytes."""
     twice = None if head.plain else head.doubled((*SINGLE, *others))
     return None if twice is None else f"the header {twice} came twice, or cannot be read"
 
 
 def parse_accept(value: str | None) -> int:
-    """What an ``Accept`` header lets us answer with: `JSON`, `EVENTS`, both or neither."""
+    """The response types that an ``Accept`` header allows: `JSON`, `EVENTS`, both or neither."""
     if value is None:
         return JSON | EVENTS
     found = 0
@@ -130,14 +131,14 @@ def parse_accept(value: str | None) -> int:
 
 
 def unreadable(headers: Mapping[str, str]) -> str | None:
-    """Why nobody here can read a body whose head says this of it: it is no JSON, or packed."""
+    """Why a body of this type cannot be read: it is not JSON, or it is compressed."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return "Content-Type must be application/json"
     packed = headers.get("content-encoding", "").strip().lower() not in ("", "identity")
-    return "a body is taken as it is, without a Content-Encoding" if packed else None
+    return "send the body without a Content-Encoding" if packed else None
 
 
-# --- CORS: what browsers want to hear before pages of the allowed origins may call --------------------------
+# --- CORS ---------------------------------------------------------------------------------------------------
 
 METHODS: Final = "POST, GET, DELETE"
 _REQUEST_HEADERS: Final = (
@@ -148,7 +149,7 @@ _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", 
 
 
 def preflight(headers: Mapping[str, str], methods: str) -> Headers:
-    """The answer to a preflight. Which ``Mcp-Param-*`` headers there are only the page knows."""
+    """The headers of the response to a preflight. It allows any ``Mcp-Param-*`` header that the page requests."""
     asked = headers.get("access-control-request-headers", "").split(",")[:PREFLIGHT_NAMES]
     named = [name.strip() for name in asked if _PARAMETER.fullmatch(name.strip())]
     return (
@@ -159,7 +160,7 @@ def preflight(headers: Mapping[str, str], methods: str) -> Headers:
 
 
 def permission(origin: str) -> Headers:
-    """What every answer says to a page of ``origin``."""
+    """The CORS headers of every response to a page of ``origin``."""
     return (
         ("access-control-allow-origin", origin),
         ("access-control-expose-headers", "Mcp-Session-Id, WWW-Authenticate, Retry-After"),

@@ -1,7 +1,7 @@
-"""One call in a legacy session: the way back while it runs, and how its answer leaves.
+"""One call in a session: its channel to the client while it runs, and its response.
 
-The answer to a POST is JSON unless something is said before the result; then it is an event stream, whose
-events are also kept in the session's log. Hanging up does not cancel a call of these revisions.
+The response to a POST is JSON, or an event stream if the call sends a message before its result. These events are also
+recorded in the event log of the session. In these revisions a disconnect does not cancel a call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SessionCalls:
-    """What the calls of all legacy sessions of one app share."""
+    """Runs the calls of all sessions of one app."""
 
     def __init__(self, parts: AppParts, sessions: Sessions, running: set[Work]) -> None:
         self.service = parts.service
@@ -44,7 +44,7 @@ class SessionCalls:
         self._identity = parts.identity
 
     async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
-        """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
+        """Run one call in the task of its POST, and respond. The results of a batch are sent later, together."""
         if task is None:
             task = asyncio.current_task()
             assert task is not None
@@ -85,7 +85,7 @@ class SessionCalls:
     ) -> None:
         exchange = channel.exchange
         if data is None:
-            await exchange.answer(202)  # cancelled: there is nothing to say
+            await exchange.answer(202)  # cancelled: there is no result
         elif error is not None and channel.stream is None:
             await self._answer(channel, call, data, error)
         else:
@@ -108,7 +108,7 @@ class SessionCalls:
 
 
 class SessionChannel(PlainChannel, Struct, eq=False):
-    """The way back for one POST."""
+    """The channel to the client for one POST."""
 
     calls: SessionCalls
     live: LiveSession
@@ -116,7 +116,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
     call: Call | None = None
     headers: Headers = ()
     together: SessionChannel | None = None
-    """The channel of the whole array, for a call that came in one."""
+    """The channel of the whole batch, for a call of a batch."""
     stream: LoggedStream | None = None
     sink: EventStream | None = None
 
@@ -135,11 +135,13 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         options = self.calls.options
         if options.json_only:
             raise ServerRequestsNotSupported(
-                "questions need a stream to the client; this server answers with JSON only"
+                "requests to the client need an event stream; this server responds with JSON only"
             )
         live = self.live
         if live.session.codec.dialect.refuse_responses:
-            raise ServerRequestsNotSupported("this dialect takes no answers, so nothing can be asked")
+            raise ServerRequestsNotSupported(
+                "this dialect accepts no responses of clients, so the server cannot send requests"
+            )
         asking = live.requests or live.ask()
         try:
             return await asking.request(method, params, self.calls.answer_limits, write=self._ask)
@@ -147,7 +149,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             raise TransportError("the client did not answer in time", cause="idle") from None
 
     def _ask(self, message: bytes) -> None:
-        """Write a question. Nothing is said before its answer, so it waits for nothing to be sent with."""
+        """Write a request at once: the call waits for its response, so nothing follows that could be sent with it."""
         here = self.together or self
         stream = here.open()
         if here.sink in stream.sinks[-1:]:
@@ -162,7 +164,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             await self.stream.sinks[-1].drain()
 
     async def close_stream(self) -> None:
-        """2025-11-25: end the response but not the call; the client comes back for the rest."""
+        """End the response but not the call (2025-11-25). The client resumes the stream."""
         if (
             self.calls.options.json_only
             or self.together is not None
@@ -178,7 +180,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             await sink.finish()
 
     def open(self) -> LoggedStream:
-        """The event stream of this POST, begun with the first thing there is to say."""
+        """The event stream of this POST; opened with its first message."""
         if self.together is not None:
             return self.together.open()
         if self.stream is None:
@@ -195,7 +197,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         return self.stream
 
     async def conclude(self, data: bytes | None) -> None:
-        """End the stream, with the reply as its last event if there is one."""
+        """End the stream, with the response as its last event if there is one."""
         stream, sink, log = self.stream, self.sink, self.live.log
         assert stream is not None
         assert sink is not None
@@ -203,7 +205,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         if log is not None:
             log.finish(stream)
         self.calls.streams.discard(sink)
-        # The log keeps the stream for its events: it must not keep the responses, and all that hangs on them.
+        # The event log references the stream. It must not keep the responses and their exchanges alive.
         sinks, stream.sinks = stream.sinks, []
         for one in sinks:
             await one.finish(last if one is sinks[-1] else None)

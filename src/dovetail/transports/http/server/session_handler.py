@@ -1,8 +1,7 @@
-"""Streamable HTTP as 2025-03-26 to 2025-11-25 have it: sessions, a stream for each POST that needs one,
-GET, DELETE.
+"""Streamable HTTP with sessions, revisions 2025-03-26 to 2025-11-25: POST, GET and DELETE.
 
-A call runs in the task of its POST. Hanging up does not cancel it (these revisions say so): what it still
-has to say goes into the session's log, where GET with ``Last-Event-ID`` finds it.
+A call runs in the task of its POST. In these revisions a disconnect does not cancel it: its later messages are stored
+in the event log of the session, and the client gets them through GET with ``Last-Event-ID``.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ if TYPE_CHECKING:
 Done = TypeVar("Done")
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""Requests that promise something on the general stream; refused where there is none."""
+"""Requests whose effect is notifications on the general stream. A server without event streams refuses them."""
 
 
 class SessionHandler:
-    """The legacy half of one app."""
+    """Serves the revisions that have sessions."""
 
     def __init__(self, parts: AppParts, ended: EndedSessions | None = None) -> None:
         self.service = service = parts.service
         self.options = options = parts.options
         self.running: set[Work] = set()
-        """Every task that works on a call."""
+        """The tasks of all calls in flight."""
         self.sessions = Sessions(service, options, self._entered, ended)
         self.calls = SessionCalls(parts, self.sessions, self.running)
         self._runner = parts.runner
@@ -70,17 +69,17 @@ class SessionHandler:
 
     @property
     def served(self) -> bool:
-        """Whether any legacy revision is served at all."""
+        """Whether the server supports a revision with sessions."""
         return not self.service.admission.revisions[0].modern
 
     # --- POST -----------------------------------------------------------------------------------------------
 
     def takes(self, frame: Frame, head: Head) -> bool:
-        """Whether a message is of this era but for a header that says otherwise."""
+        """Whether a message belongs to a revision with sessions although its version header names a later one."""
         return not is_modern(frame.params) and (frame.method == INITIALIZE or SESSION_HEADER in head.headers)
 
     def post(self, posted: Posted) -> Coroutine[Any, Any, object]:
-        """How one POST that is not modern is answered: await it."""
+        """Return the coroutine that answers a POST of a revision with sessions."""
         frame, exchange = posted.frame, posted.exchange
         id = exchange.headers.get(SESSION_HEADER)
         if type(frame) is not Frame or id is None or frame.method == INITIALIZE or self.options.stateless:
@@ -106,7 +105,7 @@ class SessionHandler:
         return self.calls.run(SessionChannel(self.calls, live, exchange, event), event, posted.task)
 
     def _unusual(self, posted: Posted, id: str | None) -> Coroutine[Any, Any, object]:
-        """A POST that is no message of a session: it opens one, has none, or is a batch, or rubbish."""
+        """Answer a POST that opens a session, belongs to none, is a batch, or is not valid JSON-RPC."""
         frame, exchange = posted.frame, posted.exchange
         opens = isinstance(frame, Frame) and frame.method == INITIALIZE
         if posted.routing.duplicated:
@@ -133,7 +132,7 @@ class SessionHandler:
         return self._batch(live, posted)
 
     async def _restored(self, posted: Posted, id: str) -> None:
-        """A POST to a session that is not in memory here: it may be in the store."""
+        """Answer a POST to a session that is not in memory; it may be in the store."""
         live = await self._find(id, posted.principal)
         if isinstance(live, LiveSession):
             await self.post(posted)
@@ -141,13 +140,13 @@ class SessionHandler:
             await self._refuse_session(posted.exchange, live, posted.frame)
 
     async def _find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
-        """The session of this id, in memory or in the store, or why there is none."""
+        """Return the session with this id, from memory or from the store, or the error to send."""
         if self.shared is not None and id not in self.sessions:
             return await self.shared.restore(id, principal)
         return self.sessions.find(id, principal)
 
     async def _nameless(self, posted: Posted) -> None:
-        """A message of no session: only a ping is answered, all others are told what is missing."""
+        """Answer a message without a session id: only ping is allowed, the others get an error."""
         frame = posted.frame
         if isinstance(frame, Frame) and (frame.method is UNSET or frame.id is UNSET):
             await self._refuse_nameless(posted.exchange)
@@ -155,7 +154,7 @@ class SessionHandler:
             await self._once(posted, None)
 
     async def _stateless(self, posted: Posted) -> None:
-        """A POST that stands alone, in the revision of its header, or in the one that is assumed."""
+        """Answer a POST to a stateless server, in the revision of its header or in the default one."""
         admission, frame = self.service.admission, posted.frame
         if isinstance(frame, Frame) and frame.method == INITIALIZE:
             await self._once(posted, None)
@@ -175,7 +174,7 @@ class SessionHandler:
         await self._once(posted, session)
 
     async def _once(self, posted: Posted, session: Session | None) -> None:
-        """Answer what was posted; nothing is kept, and nobody can be asked."""
+        """Answer a POST without a session. Its calls cannot send requests to the client."""
         limits, options = self.service.limits, self.options
         stream = EventStream(posted.exchange, limits.max_write_buffer_bytes, options.write_timeout)
         failures, calls = list[DovetailError](), list[Call]()
@@ -206,7 +205,7 @@ class SessionHandler:
             await exchange.answer(status, data or b"", headers)
 
     async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
-        """Refuse in the words of the revision the client speaks, as far as it can be told."""
+        """Refuse a message that cannot be decoded, in the revision of the client if it is known."""
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
         if codec is None and id is not None:
@@ -228,7 +227,7 @@ class SessionHandler:
         await refuse(exchange, self.service.admission, error, id=_id_of(frame), status=status)
 
     async def _settle(self, live: LiveSession, event: Event | list[Event], posted: Posted) -> None:
-        """Take what came in one message that is no call."""
+        """Handle a message that is not a call: a response, a cancellation or a notification."""
         exchange, kind = posted.exchange, event.kind if isinstance(event, Violation) else ""
         if self.shared is not None:
             try:
@@ -242,14 +241,14 @@ class SessionHandler:
         if isinstance(event, Reply):
             await exchange.answer(event.status, event.data)
         elif kind == "unknown_answer":
-            error = ProtocolError("invalid_request", "no request of ours waits for this answer")
+            error = ProtocolError("invalid_request", "no request of this server waits for this response")
             await refuse(exchange, self.service.admission, error, status=400)
         else:
-            # In a list: a cancellation, and the batch it has completed, which its own POST answers.
+            # A list holds a cancellation and the batch that it completes. The POST of the batch answers that.
             self._take(live, event if isinstance(event, list) else [event])
             self.sessions.settle(live)
             if self.shared is not None and live.kept.phase != live.session.phase != "closed":
-                # ``initialized`` has moved the session on: the other processes have to know.
+                # ``initialized`` has changed the phase of the session: other processes must see it.
                 try:
                     await self.shared.save(live)
                 except DovetailError as error:
@@ -258,7 +257,7 @@ class SessionHandler:
             await exchange.answer(202)
 
     def _take(self, live: LiveSession, events: list[Event]) -> None:
-        """Take what needs no reply."""
+        """Handle the messages of a batch that need no reply."""
         for event in events:
             if isinstance(event, Answer):
                 live.ask().answered(event)
@@ -268,7 +267,7 @@ class SessionHandler:
                 live.cancel(event.call.id)
 
     async def _open(self, posted: Posted) -> None:
-        """A new session: the id goes out with the result of ``initialize``, whatever id stands beside it."""
+        """Open a session. The response to ``initialize`` carries its id; an id in the request is ignored."""
         frame, exchange, principal = posted.frame, posted.exchange, posted.principal
         assert isinstance(frame, Frame)
         endpoint = self.sessions.endpoint(principal)
@@ -294,16 +293,16 @@ class SessionHandler:
             self.sessions.finish(live)
 
     def _entered(self, live: LiveSession) -> None:
-        """A session has entered memory: from now on it can be told what belongs to no call."""
+        """Let a session in memory receive notifications that belong to no call."""
 
         shared = self.shared
 
         def notify(method: str, params: Struct | None) -> None:
-            # A client that never opened the general stream misses nothing there.
+            # A client that never opened the general stream expects no events there.
             if live.listened or shared is not None:
                 data = live.endpoint.send_notification(method, params)
                 if data is not None and live.listened:
-                    # Whoever loses its process is told all of it again: see `Hub.refresh`.
+                    # `Hub.refresh` sends these again if the session moves to another process.
                     self.sessions.log(live).general.write(data, lasting=method not in REFRESHED)
                 elif data is not None and shared is not None:
                     shared.notify(live, data)
@@ -314,12 +313,12 @@ class SessionHandler:
             live.session.save = partial(shared.save, live)
 
     async def _refuse_subscribing(self, live: LiveSession, call: Call, exchange: Exchange) -> None:
-        reason = "this server answers with JSON only and cannot tell of updates"
+        reason = "this server responds with JSON only and cannot send updates"
         error = ProtocolError("unsupported_operation", reason)
         await exchange.answer(200, live.endpoint.send_error(call, error) or b"")
 
     async def _batch(self, live: LiveSession, posted: Posted) -> None:
-        """2025-03-26: the calls of one array run together, their replies leave together."""
+        """Answer a batch (2025-03-26): its calls run concurrently, and one response holds all their results."""
         exchange, body, principal = posted.exchange, posted.body, posted.principal
         events = live.endpoint.receive(body, principal=principal, scope=exchange.scope)
         if events is None:
@@ -354,7 +353,7 @@ class SessionHandler:
                 await refuse(exchange, self.service.admission, full, status=503)
 
     async def _watched(self, exchange: Exchange, calls: list[Call], work: Awaitable[Done]) -> Done | None:
-        """What ``work`` on the calls of a POST has come to, unless too many others run for nobody as well."""
+        """Return the result of ``work``; None if it was cancelled because too many disconnected calls continue."""
         disconnects, task = self.calls.disconnects, asyncio.current_task()
         assert task is not None
         disconnects.begin(exchange, task, calls)
@@ -370,7 +369,7 @@ class SessionHandler:
     # --- GET and DELETE -------------------------------------------------------------------------------------
 
     async def get(self, exchange: Exchange, principal: Principal | None) -> None:
-        """Open the general stream, or go on with one that was interrupted."""
+        """Open the general stream, or resume a stream."""
         live = await self._named(exchange, principal)
         if live is None:
             return
@@ -382,7 +381,7 @@ class SessionHandler:
             await refuse(exchange, self.service.admission, error, status=status)
 
     async def delete(self, exchange: Exchange, principal: Principal | None) -> None:
-        """End the session: its id is unknown from now on."""
+        """End the session. Its id is unknown from now on."""
         live = await self._named(exchange, principal)
         if live is None:
             return
@@ -409,14 +408,14 @@ class SessionHandler:
 
 
 def _id_of(frame: Frame | RemoteProtocolError | None) -> RequestId | None:
-    """The id to answer under, if what came was a request."""
+    """The id of a request; None for any other message."""
     if not isinstance(frame, Frame) or frame.method is UNSET or frame.id is UNSET:
         return None
     return frame.id
 
 
 def _problem(posted: Posted, session: Session, bends: Callable[[str], bool]) -> ProtocolError | None:
-    """Why a message is not for this session."""
+    """Why a message does not fit this session, or None."""
     version, frame = posted.routing.version, posted.frame
     if posted.routing.duplicated:
         return doubled(posted.routing)

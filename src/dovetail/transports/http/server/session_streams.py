@@ -1,4 +1,4 @@
-"""GET in a legacy session: its general stream, or the rest of a stream that was interrupted."""
+"""GET in a session: the general stream, or a stream that is resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SESSION_STREAMS: Final = 8
 
 
 class SessionStreams:
-    """The GETs of one app."""
+    """The event streams that clients open with GET."""
 
     def __init__(
         self, service: HttpService, options: HttpOptions, calls: SessionCalls, sessions: Sessions
@@ -34,7 +34,7 @@ class SessionStreams:
         self._asking: dict[LiveSession, asyncio.Task[None]] = {}
 
     def validate(self) -> None:
-        """Ask the clients of quiet sessions, on their streams, whether they are there."""
+        """Ping the clients of idle sessions on their general streams."""
         if self._options.session_ping_interval is None:
             return
         oldest = self._service.clock() - self._options.session_ping_interval
@@ -57,11 +57,11 @@ class SessionStreams:
             del self._asking[live]
 
     async def serve(self, live: LiveSession, exchange: Exchange, principal: Principal | None) -> None:
-        """Write the stream that is asked for, until it or its client ends.
+        """Write the requested stream until it ends or the client disconnects.
 
         Raises:
-            ProtocolError: what is to be resumed is not there, or the session is not any more.
-            Refusal: there are too many streams.
+            ProtocolError: the stream to resume does not exist, or the session has ended.
+            Refusal: too many streams are open.
             StoreError: another process has the stream and cannot be reached.
         """
         owners = [stream.principal for stream in self._calls.streams]
@@ -84,7 +84,7 @@ class SessionStreams:
             else:
                 found = await shared.find(live, last)
         if found is None:
-            reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
+            reason = "Last-Event-ID is not an event of this session, or later events are lost"
             raise ProtocolError("invalid_request", reason)
         if "last-event-id" in exchange.headers:
             for watcher in self._service.admission.watchers:
@@ -102,7 +102,7 @@ class SessionStreams:
         principal: Principal | None,
     ) -> None:
         limits, options, shared = self._service.limits, self._options, self._sessions.shared
-        # What was missed may be as much as the log holds; it must not count as unread.
+        # Replayed events may be as large as the event log, and must not exceed the write buffer.
         sink = EventStream(
             exchange,
             limits.max_write_buffer_bytes + limits.max_replay_bytes_per_session,
@@ -124,7 +124,7 @@ class SessionStreams:
             elif live.session.revision.primed_streams:
                 sink.write(stream.primer(options.sse_retry_ms))
             else:
-                sink.write(b":\n\n")  # the head of the response must reach the client before any message
+                sink.write(b":\n\n")  # sends the header block before the first message
             if not stream.over:
                 with until_expiry(principal, self._service.clock(), sink.close_soon):
                     await sink.wait()

@@ -1,9 +1,9 @@
-"""Legacy sessions over HTTP: what a session id stands for, and which ones are in memory.
+"""Sessions over HTTP: their ids, and which of them are in memory.
 
-The id is a sealed token that holds what `initialize` settled, bound to the principal who opened it. So any
-process that has the keys can serve it, an id that was not minted here cannot be used, and a session that
-was idle can leave memory without its client noticing. What exists only in memory are open streams and calls;
-without a store, subscriptions and the log level as well.
+A session id is a sealed token. It holds the result of `initialize` and is bound to the principal that opened the
+session. Any process with the same keys can serve it, and forged ids are refused. An idle session can therefore leave
+memory, and its client does not notice. Open streams and calls exist only in memory; without a store, so do
+subscriptions and the log level.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class _Token(Struct, array_like=True):
-    """What the id of a session says."""
+    """The content of a session id."""
 
     revision: str
     capabilities: dict[str, Any]
     client_info: dict[str, Any] | None
     dialect: str
     place: Place
-    """Where it says whether it was ended."""
+    """Its slot in `EndedSessions`."""
     expires: float
-    """When it ends, on the service's clock."""
+    """When the session expires, on the clock of the service."""
 
 
 class LiveSession:
@@ -74,27 +74,27 @@ class LiveSession:
         self.id = id
         self.session = session
         self.place = token.place
-        """Where it says whether it was ended."""
+        """Its slot in `EndedSessions`."""
         self.expires = token.expires
-        """When it ends, on the service's clock, used or not."""
+        """When the session expires, on the clock of the service."""
         self.endpoint = endpoint
         self.used = used
-        """When a request last named it, on the service's clock."""
+        """The time of its last request, on the clock of the service."""
         self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
-        """The calls under way, so that they can be cancelled."""
+        """The tasks of its calls in flight, for cancellation."""
         self.cancelled_calls = CancelledCalls(endpoint.limits.max_requests_per_connection)
-        """Those that were, and have not come to their end."""
+        """Cancelled calls whose task has not finished. They still count as in flight."""
         self.requests: Requests | None = None
         self.log: EventLog | None = None
-        """Made with the first event stream."""
+        """Created with the first event stream."""
         self.open_streams = 0
         self.at_work = False
-        """It was found at work when room was needed: whoever ends that work tells `Sessions.settle`."""
+        """It was busy when another session needed its slot. The end of its work must call `Sessions.settle`."""
         self.listened = False
-        """The client has opened the general stream before, so what it misses there is kept."""
+        """The client has opened the general stream before, so events for it are recorded."""
         self.kept: Any = None
-        """What the store has of it, where sessions live in one."""
+        """The stored record of the session, if a store has it."""
 
     @property
     def busy(self) -> bool:
@@ -107,13 +107,13 @@ class LiveSession:
             self.cancelled_calls.cancel(task)
 
     def ask(self) -> Requests:
-        """Our own requests to this client, kept from the first one on."""
+        """The requests to this client; created with the first one."""
         if self.requests is None:
             self.requests = Requests(self.endpoint, _nowhere)
         return self.requests
 
     def close(self) -> None:
-        """Fail what waits, cancel what runs, end the streams."""
+        """Fail waiting requests, cancel calls, end streams."""
         self.endpoint.close()
         if self.requests is not None:
             self.requests.fail(TransportError("the session has ended", cause="closed"))
@@ -124,18 +124,18 @@ class LiveSession:
 
 
 class _Share:
-    """The sessions of everybody, or of one principal."""
+    """The sessions in memory: all, or those of one principal."""
 
     __slots__ = ("order", "size")
 
     def __init__(self) -> None:
         self.size = 0
         self.order: OrderedDict[str, LiveSession] = OrderedDict()
-        """Who makes room, the one unused longest first. Those that were found at work are not in it."""
+        """The candidates for eviction, least recently used first. Busy sessions are not in it."""
 
 
 class Sessions:
-    """The sessions of one app: found by id, bounded in number, reaped when idle.
+    """The sessions of one app: found by id, limited in number, removed from memory when idle.
 
     ``opened`` is called with each session that enters memory, the first time or again.
     """
@@ -152,7 +152,7 @@ class Sessions:
         self.limits = service.limits
         self._opened = opened
         self.shared: SharedSessions | None = None
-        """Where sessions live that every process may serve."""
+        """The sessions in a store, which every process can serve."""
         self._live: dict[str, LiveSession] = {}
         self._all = _Share()
         self._owned: dict[Principal, _Share] = {}
@@ -170,7 +170,7 @@ class Sessions:
         return iter(list(self._live.values()))
 
     def open(self, session: Session, endpoint: Endpoint) -> LiveSession:
-        """A new session with a new id.
+        """Open a session with a new id.
 
         Raises:
             Refusal: too many sessions are in use, of all clients or of this principal.
@@ -192,13 +192,13 @@ class Sessions:
         return self._add(id, session, endpoint, token)
 
     def find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
-        """The session of this id if it belongs to ``principal``, or why there is none.
+        """Return the session with this id if it belongs to ``principal``, or the error to send.
 
-        One that has left memory comes back, unless it lives in a store. It is in use: now it is the last to make room.
+        A session that has left memory is restored, unless it is in a store. It is then the most recently used one.
         """
         entry = self._live.get(id)
         if entry is not None and self._several and entry.place in self.ended:
-            self.leave(entry)  # another worker was told
+            self.leave(entry)  # it was ended through another worker
             return unknown_session()
         if entry is None:
             try:
@@ -220,7 +220,7 @@ class Sessions:
         return entry
 
     def log(self, entry: LiveSession) -> EventLog:
-        """The events of a session, kept from its first stream on."""
+        """The event log of a session; created with its first stream."""
         if entry.log is None:
             shared, history = self.shared, self._service.event_history
             if shared is not None:
@@ -231,7 +231,7 @@ class Sessions:
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:
-        """A piece of its work has ended: if that was the last one, it may make room again, or end."""
+        """Call this when a call or stream of the session has ended. An idle session can be evicted, or ends."""
         if entry.session.phase == "draining" and not entry.running:  # the client has sent ``shutdown``
             self.finish(entry)
         elif entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
@@ -245,12 +245,12 @@ class Sessions:
         return (self._all,) if principal is None else (self._all, self._owned[principal])
 
     def _read(self, id: str, principal: Principal | None, now: float) -> _Token:
-        """Raises: DovetailError, msgspec.DecodeError: it is none of ours."""
+        """Decode a session id. Raises: DovetailError, msgspec.DecodeError: it is not valid."""
         payload = self._service.seal.open("session", id, now=now, bound=bind(key_of(principal)))
         return msgspec.json.decode(payload, type=_Token)
 
     def unseal(self, id: str, principal: Principal | None) -> Session | None:
-        """The session as ``initialize`` left it; None if the id is none of ours, or ended.
+        """Return the session as it was after ``initialize``; None if the id is not valid, or the session has ended.
 
         Raises:
             ProtocolError: it has expired.
@@ -275,7 +275,7 @@ class Sessions:
         )
 
     def endpoint(self, principal: Principal | None, session: Session | None = None) -> Endpoint:
-        """The endpoint of a session; where other processes serve it as well, the ids of our requests say who asks."""
+        """Create the endpoint of a session. With a store, the ids of its requests name this process."""
         next_id = None if self.shared is None else self.shared.mail.next_id
         admission, limits = self._service.admission, self.limits.on_events()
         return Endpoint(admission, limits, next_id, principal=principal, session=session)
@@ -303,9 +303,9 @@ class Sessions:
         return entry
 
     def _make_room(self, share: _Share, limit: int) -> None:
-        """Let the session unused longest leave memory; its id stays good.
+        """Remove the least recently used session from memory; its id stays valid.
 
-        One that is at work is set aside until that ends, so nobody who needs room looks at it twice.
+        A busy session is taken off the list until it is idle, so that it is not checked again.
         """
         if share.size < limit:
             return
@@ -320,12 +320,12 @@ class Sessions:
         raise Refusal(1060, message="too many sessions are in use", retry_after=5)
 
     def end(self, entry: LiveSession) -> None:
-        """The client has deleted it: the id is worth nothing any more."""
+        """End a session that its client has deleted: its id is not valid any more."""
         self.ended.add(entry.place)
         self.leave(entry)
 
     def leave(self, entry: LiveSession) -> None:
-        """Let it leave memory; its id stays good."""
+        """Remove a session from memory; its id stays valid."""
         if self._live.pop(entry.id, None) is None:
             return
         for share in self._shares(entry):
@@ -338,13 +338,15 @@ class Sessions:
             self.shared.left(entry)
         entry.close()
         self._service.session_closed(entry.session)
-        entry.session.notify = entry.session.save = None  # they lead back to it: a circle for the collector
+        entry.session.notify = entry.session.save = (
+            None  # they reference the entry: a cycle for the garbage collector
+        )
 
     def reap(self) -> None:
-        """Let sessions leave memory that have expired, or that no request has named for a while."""
+        """Remove expired and idle sessions from memory."""
         now = self._service.clock()
         for entry in self:
-            if entry.expires < now and not entry.running:  # calls under way are finished, streams are not
+            if entry.expires < now and not entry.running:  # calls in flight may finish, streams end
                 self.leave(entry)
         oldest = self._service.clock() - self._options.session_idle_timeout
         for entry in list(self._all.order.values()):
@@ -354,7 +356,7 @@ class Sessions:
                 self.leave(entry)
         latest = self._service.clock() - INITIALIZE_SECONDS
         for entry in self:
-            # Document 000: 30 s for initialization. A client that goes on without ``initialized`` is served.
+            # Document 000: 30 s for initialization. A client that sends requests without ``initialized`` is served.
             if (
                 entry.session.phase == "negotiating"
                 and entry.used == entry.opened < latest
@@ -370,7 +372,7 @@ class Sessions:
             self.shared.end_soon(entry)
 
     def silence(self) -> None:
-        """Tell no session of changes any more. What it has subscribed to stays kept, where sessions are."""
+        """Send no notifications to sessions any more. Subscriptions stay in the store."""
         for entry in self:
             entry.session.elsewhere = True
 
@@ -380,7 +382,7 @@ class Sessions:
 
 
 def _nowhere(message: bytes) -> None:
-    """Where our requests go by default: each one names the stream of its own call."""
+    """The default writer: requests of the server are written to the stream of their call."""
 
 
 def _expired() -> ProtocolError:

@@ -1,7 +1,7 @@
-"""HTTP+SSE as 2024-11-05 has it: a stream for everything the server says, a URL to post to.
+"""The HTTP+SSE transport of 2024-11-05: one event stream from the server, and a URL for POSTs of the client.
 
-The pair is one lasting connection, so the duplex driver runs it: what is posted goes to the driver, what
-the driver sends becomes an event.
+Both together are one lasting connection, which the duplex driver runs. Posted messages go to the driver, and messages
+of the driver become events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
 
 
 class EventLink(Link):
-    """The link behind an event stream that only the server writes to."""
+    """The link of the duplex driver that writes to the event stream."""
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
@@ -46,7 +46,7 @@ class EventLink(Link):
         self.blocked = False
 
     def pause(self) -> None:
-        """Posts arrive one by one and are answered one by one: there is nothing to stop."""
+        """Each POST is a request of its own, so there is nothing to pause."""
 
     def resume(self) -> None: ...
 
@@ -63,7 +63,7 @@ class SseTransport:
     def __init__(self, parts: AppParts, mail: Mail | None) -> None:
         self._service = parts.service
         self._credentials = frozenset(name.encode() for name in (*_CREDENTIALS, *parts.identity.headers))
-        """Headers that never go through a store: other processes know those of the stream."""
+        """Headers that are never sent through a store. The other process uses those of the stream."""
         self._mail = mail
         if mail is not None:
             from ....workers.mail import Posted  # one process alone needs none of this
@@ -74,7 +74,7 @@ class SseTransport:
         self._live: dict[str, tuple[Duplex, Principal | None]] = {}
 
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
-        """The GET: open a connection and say where to post."""
+        """Answer the GET: open the stream, and send the URL for POSTs as its first event."""
         limits, admission = self._service.limits, self._service.admission
         busy = crowded(limits.max_streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
@@ -112,13 +112,13 @@ class SseTransport:
         await stream.finish()
 
     def _address(self, exchange: Exchange, id: str) -> bytes:
-        """Where to post: a path from the root of this origin, whatever prefix we are mounted at."""
+        """The URL for POSTs: an absolute path that includes the prefix of the app."""
         from urllib.parse import quote  # it takes time to load, and few clients need it
 
         return f"{quote(exchange.prefix)}{self._options.messages_path}?session_id={id}".encode()
 
     async def post(self, exchange: Exchange, body: bytes, principal: Principal | None) -> None:
-        """One message of the client; the answer, if any, comes on the stream."""
+        """Answer a POST with 202; the response to the message is sent on the stream."""
         from urllib.parse import parse_qs
 
         id, owner = parse_qs(exchange.query).get("session_id", [""])[0], key_of(principal)
@@ -144,7 +144,7 @@ class SseTransport:
         return True
 
     async def _pass_on(self, id: str, owner: str | None, body: bytes, headers: Fields) -> bool:
-        """Hand a message to the process that has the stream; whether it has taken it."""
+        """Forward a message to the process that has the stream; True if that process has accepted it."""
         worker = id.partition(".")[2]
         if self._mail is None or worker in ("", self._mail.me):
             return False
@@ -160,5 +160,5 @@ class SseTransport:
         return Done(self._receive(letter.connection, letter.principal, letter.message, letter.headers))
 
     async def close(self, seconds: float) -> None:
-        """End every connection; calls under way get ``seconds``."""
+        """End every connection; calls in flight get ``seconds``."""
         await asyncio.gather(*(duplex.close(drain=seconds) for duplex, _ in list(self._live.values())))

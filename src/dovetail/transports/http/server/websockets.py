@@ -1,7 +1,7 @@
-"""The server's side of a WebSocket: one JSON-RPC message per text frame, through any host.
+"""The server's side of a WebSocket: one JSON-RPC message per text message.
 
-The subprotocol is ``mcp`` (``mcp.v1`` is understood too); a client that offers none gets none. Frames with
-several messages separated by newlines are read, as erlmcp sends them, but never written.
+The subprotocol is ``mcp`` or ``mcp.v1``; a client that offers none gets none. Several JSON-RPC messages in one text
+message, separated by newlines, are accepted, because erlmcp sends them. The server never writes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRY_AGAIN_LATER: Final = 1013
 
 
 class ServerSocketLink(Link):
-    """Sends what the driver writes; one short task flushes whatever has gathered."""
+    """The link of the duplex driver: it queues messages, and a task sends them."""
 
     def __init__(self, socket: Socket, limit: int, patience: float) -> None:
         self._socket = socket
@@ -39,13 +39,13 @@ class ServerSocketLink(Link):
         self._limit = limit
         self._waiting: deque[bytes] = deque()
         self._size = self._flying = 0
-        """Bytes that have not been sent, and those of the message that is being sent."""
+        """Bytes that are not sent yet, and those of the message that is being sent."""
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.code: int | None = None
-        """What to close the socket with; None when there is nobody to be told."""
+        """The close code to send; None if the connection is lost."""
         self.done = asyncio.Event()
-        """Everything has been said: the socket is to be closed."""
+        """Set when everything is sent and the socket can be closed."""
 
     def send(self, message: bytes) -> None:
         if self._closed:
@@ -70,7 +70,7 @@ class ServerSocketLink(Link):
                 self._flying = 0
                 self.blocked = self._size > self._limit
         except (TimeoutError, TransportError):
-            self.abort()  # the client does not read, or has gone
+            self.abort()  # the client does not read, or has disconnected
         finally:
             self._task = None
             if self._closed:
@@ -102,7 +102,7 @@ class ServerSocketLink(Link):
 
 
 def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
-    """What is wrong with a handshake that its host let pass; None when nothing is."""
+    """What is wrong with a handshake, or None. ASGI servers differ in what they check."""
     # RFC 6455, 4.2.1: a GET, the version 13, the key 16 bytes of base64. Over HTTP/2 (RFC 8441) a CONNECT without key.
     if method not in ("GET", "CONNECT"):
         return "the method must be GET"
@@ -117,12 +117,12 @@ def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
 
 
 def choose(offered: Sequence[str]) -> str | None:
-    """The first of the subprotocols a client offers that we know."""
+    """The first offered subprotocol that the server supports."""
     return next((name for name in offered if name in SUBPROTOCOLS), None)
 
 
 async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink) -> None:
-    """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
+    """Serve an accepted WebSocket until its end; ``duplex`` gets its messages."""
     duplex.connected(link)
     reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.max_message_bytes))
     ended = asyncio.ensure_future(link.done.wait())
@@ -133,7 +133,7 @@ async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink
     finally:
         ended.cancel()
         reading.cancel()
-        await asyncio.wait({reading})  # a host may not close what somebody reads
+        await asyncio.wait({reading})  # an ASGI server may refuse to close a socket that a task still reads
         failure = None if reading.cancelled() else reading.exception()
         if link.code is not None or failure is not None:
             await say_goodbye(socket, link.code or INTERNAL_ERROR)
@@ -141,11 +141,11 @@ async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink
         link.abort()
         await duplex.wait_closed(HTTP_FLUSH)
     if failure is not None:
-        raise failure  # the host logs it
+        raise failure  # the HTTP server logs it
 
 
 async def say_goodbye(socket: Socket, code: int) -> None:
-    """Close a socket; its client gets a while to hear of it."""
+    """Close a socket; its client gets `HTTP_FLUSH` seconds to answer."""
     try:
         async with asyncio.timeout(HTTP_FLUSH):
             await socket.close(code)
@@ -154,7 +154,7 @@ async def say_goodbye(socket: Socket, code: int) -> None:
 
 
 async def _read(socket: Socket, duplex: Duplex, link: ServerSocketLink, limit: int) -> None:
-    """Hand frames to the driver until the socket is closed, or one comes that we cannot take."""
+    """Pass messages to the driver until the socket is closed or a message is refused."""
     while (message := await socket.receive_message()) is not None:
         code = _take(message, duplex, limit)
         if code is not None:
@@ -163,7 +163,7 @@ async def _read(socket: Socket, duplex: Duplex, link: ServerSocketLink, limit: i
 
 
 def _take(message: str | bytes, duplex: Duplex, limit: int) -> int | None:
-    """Hand one frame to the driver; a code when the socket is to be closed because of it."""
+    """Pass one message to the driver; return a close code if it must be refused."""
     if isinstance(message, bytes):
         return UNSUPPORTED_DATA
     try:
@@ -182,9 +182,9 @@ def _take(message: str | bytes, duplex: Duplex, limit: int) -> int | None:
 
 
 def _messages(data: bytes, most: int) -> list[bytes]:
-    """The messages of a frame: one, however it is laid out, or several on lines of their own, as many as in a batch."""
+    """The JSON-RPC messages of a text message: one in any layout, or several on separate lines, up to ``most``."""
     if data.count(b"\n") > most:
         return [data]
     lines = [line for line in data.split(b"\n") if line.strip()]
-    # JSON that was pretty-printed begins a line with something that no message begins with.
+    # A single message that is pretty-printed has lines that do not begin with a bracket.
     return lines if all(line.lstrip()[:1] in (b"{", b"[") for line in lines) else [data]

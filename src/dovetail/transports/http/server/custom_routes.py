@@ -1,7 +1,7 @@
-"""What is answered beside the endpoint: whether we live and are ready, and the routes of the server's author.
+"""Custom routes: the HTTP routes that the author of a server adds to it.
 
-A route of the author's own passes the guards of the endpoint (Host, Origin, draining, the doors of middleware), and its
-caller has to be known where the server has somebody who asks, unless it was registered with ``auth=False``.
+A custom route passes the checks of the endpoint: Host, Origin, shutdown, and the middleware that admits addresses. If
+the server authenticates its callers, so does the route, unless it was registered with ``auth=False``.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions
 from ....telemetry.detecting import metrics_wanted
-from .app_state import AppState
-from .guards import Guard
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .identity import Identity
 
 QUERY_MEMBERS: Final = 256
-"""Members of a query that are taken apart for a handler; with more it is 400."""
+"""Members of a query string that are parsed for a handler. More of them get 400."""
 
 _BYTES: Final = ("content-type", "application/octet-stream")
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _FRAMING: Final = frozenset({
     "connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""How an answer is cut out of the connection is the host's to say; another word on it makes two answers of one."""
+"""Headers that only the HTTP server sets: a second one could split one response into two."""
 _STATUSES: Final = range(200, 600)
 Found = list[tuple[Route, dict[str, str]]]
 
 
-def places(service: HttpService, options: HttpOptions, identity: Identity) -> dict[str, str]:
-    """Where an app answers itself, and who does.
+def reserved_paths(service: HttpService, options: HttpOptions, identity: Identity) -> dict[str, str]:
+    """The paths that an app serves itself, and what it serves there.
 
     Raises:
-        RegistrationError: a route of the author's own is written for one of them, and would never be reached.
+        RegistrationError: a custom route has one of these paths, and would never be called.
     """
     found = dict.fromkeys((options.path, options.path.rstrip("/") + "/"), "the endpoint")
-    found |= {"/livez": "the probe of life", "/readyz": "the probe of readiness"}
+    found |= {"/livez": "the liveness probe", "/readyz": "the readiness probe"}
     if options.sse_path is not None:
         found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
     found |= dict.fromkeys(identity.places, "the metadata")
@@ -54,67 +52,33 @@ def places(service: HttpService, options: HttpOptions, identity: Identity) -> di
         found["/metrics"] = "the page of metrics"
     for path, who in found.items():
         for route, blanks in service.find_routes(path):
-            if not blanks:  # with blanks it may have other paths, too
+            if not blanks:  # a route with parameters matches other paths, too
                 raise RegistrationError(
                     f"the route {route.path!r} is never reached: {who} answers at {path!r}"
                 )
     return found
 
 
-class Beside:
-    """The places of one app beside its endpoint."""
+class CustomRoutes:
+    """The custom routes of one app."""
 
     def __init__(
         self,
         service: HttpService,
-        life: AppState,
         identity: Identity,
-        guard: Guard,
         *,
         doors: Sequence[tuple[Any, Door]],
         enter: Callable[[Exchange, str], Awaitable[bool]],
         read: Callable[[Exchange], Awaitable[bytes | None]],
     ) -> None:
         self._service = service
-        self._life = life
         self._identity = identity
-        self._guard = guard
         self._doors = doors
         self._enter = enter
         self._read = read
 
-    async def alive(self, exchange: Exchange) -> bool:
-        """``/livez``: whoever can answer is alive."""
-        if not await self._from_elsewhere(exchange):
-            await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)
-        return False
-
-    async def _from_elsewhere(self, exchange: Exchange) -> bool:
-        """Whether a page of another site asks. Probes come under any name, but from no page."""
-        refusal = self._guard.page_refusal(exchange.local, exchange.headers)
-        if refusal is not None:
-            await exchange.answer(403, f"{refusal}\n".encode(), kind=TEXT_TYPE)
-        return refusal is not None
-
-    async def ready(self, exchange: Exchange) -> bool:
-        """``/readyz``: whether calls should come here; why, to those who came under a name of ours."""
-        if await self._from_elsewhere(exchange):
-            return False
-        health = self._service.health
-        if health.monitor.asleep:
-            health.monitor.wake()  # a probe is a reason to measure
-        word = "draining" if self._life.draining else health.status
-        status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
-        known = self._guard.refusal(exchange.local, exchange.headers) is None
-        if known and "application/json" in exchange.headers.get("accept", ""):
-            body = msgspec.json.encode({"status": word, "components": health.told()})
-            await exchange.answer(status, body, headers)
-        else:
-            await exchange.answer(status, f"{word}\n".encode(), headers, TEXT_TYPE)
-        return False
-
-    def own(self, path: str) -> Callable[[Exchange], Awaitable[bool]] | None:
-        """Who answers ``path`` among the author's own routes, which may be added at any time."""
+    def find(self, path: str) -> Callable[[Exchange], Awaitable[bool]] | None:
+        """The handler of the custom routes at ``path``, or None. Routes may be added at any time."""
         found = self._service.find_routes(path)
         return partial(self._route, found) if found else None
 
@@ -153,7 +117,7 @@ class Beside:
         body: bytes,
         principal: Principal | None,
     ) -> None:
-        """Have the author's handler answer; a client learns nothing of its exceptions."""
+        """Send the response of the handler. The client gets no details of an exception."""
         request = Request(
             method=exchange.method,
             path=exchange.path,
@@ -170,7 +134,7 @@ class Beside:
             status, said, headers, kind = _written(value)
         except msgspec.DecodeError:
             await exchange.answer(400, b"the body is not the JSON that is wanted\n", kind=TEXT_TYPE)
-        except Exception:  # noqa: BLE001  whatever it was, it is in the log
+        except Exception:  # noqa: BLE001  it is in the log
             error = mask(f"the route {route.path}")
             await exchange.answer(500, f"{error.message}\n".encode(), kind=TEXT_TYPE)
         else:
@@ -178,7 +142,7 @@ class Beside:
 
 
 def _chosen(found: Found, method: str) -> tuple[Route, dict[str, str]] | None:
-    """Who answers ``method``: HEAD is a GET whose body is not sent."""
+    """The route for ``method``. HEAD is a GET whose body is not sent."""
     for name in (method, "GET") if method == "HEAD" else (method,):
         for route, params in found:
             if name in route.methods:
@@ -199,9 +163,9 @@ def _written(value: Any) -> tuple[int, bytes, Headers, tuple[str, str]]:
     headers = {name.lower(): text for name, text in response.headers.items() if name.lower() not in _FRAMING}
     kind = ("content-type", response.content_type or headers.pop("content-type", kind[1]))
     for name, text in (*headers.items(), kind):
-        # A line end in a value would let whoever chose it write headers of their own.
+        # A line end in a value could add headers that the handler did not set.
         if not _NAME.fullmatch(name) or not text.isprintable() or not text.isascii():
-            raise ValueError(f"{name!r} is no header that can be sent")
+            raise ValueError(f"{name!r} is not a valid header")
     if response.status not in _STATUSES:
-        raise ValueError(f"{response.status!r} is no status of an answer")
+        raise ValueError(f"{response.status!r} is not a valid status")
     return response.status, said, list(headers.items()), kind
