@@ -1,4 +1,4 @@
-"""One original server behind a `Proxy`: its lifespan runs once, and every downstream session gets one of its own."""
+"""One original server behind a `Proxy`: its lifespan runs once, each downstream session gets a session."""
 
 from __future__ import annotations
 

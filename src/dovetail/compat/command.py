@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DovetailError
 from ..server import Server
-from .find import PACKAGES, Program, classes, execute, imported, imports, server_in
+from .find import PACKAGES, Program, execute, imported, imports, server_in
 from .hosting import Host, Wanted
 from .intercept import Interception
 from .versions import CompatError, Installed, installed, is_installed, not_installed
@@ -78,7 +78,7 @@ def _run(program: Program, interception: Interception) -> None:
 
 
 async def _low_level(server: Any) -> None:
-    """Serve a low-level server that nobody has started, as its own library would."""
+    """Serve a low-level server that the program did not start."""
     from .versions import STDIO, load
 
     async with load(STDIO)() as (read, write):
@@ -106,6 +106,3 @@ def _failed(program: Program, error: BaseException) -> CompatError:
             return not_installed(package, program.title)
     traceback.print_exception(error, file=sys.stderr)
     return CompatError(f"{program.title} failed before it started a server: {type(error).__name__}: {error}")
-
-
-__all__ = ["Program", "Wanted", "classes", "run"]

@@ -98,7 +98,7 @@ def execute(program: Program) -> Mapping[str, Any]:
     """Run the program as ``__main__``; gives the names at its top level.
 
     Raises:
-        CompatError: there is no such program.
+        CompatError: the program does not exist.
     """
     if program.file is not None:
         return _execute_file(program.file, program.arguments)
@@ -145,7 +145,7 @@ def _compiled(file: str) -> Any:
 
 
 def imported(program: Program) -> Mapping[str, Any]:
-    """Import the program under a name of its own, as its library's command does for ``FILE:name``."""
+    """Import the program under its own module name, as the library's command does for ``FILE:name``."""
     if program.file is None:
         return vars(importlib.import_module(program.module or ""))
     path = os.path.abspath(program.file)
@@ -163,7 +163,7 @@ def server_in(names: Mapping[str, Any], program: Program, found: Installed) -> A
     """The one server among these names, or the one that is meant.
 
     Raises:
-        CompatError: there is none, or it is not clear which one is meant.
+        CompatError: the program has no server, or several.
     """
     kinds = classes(found)
     if program.name is not None:

@@ -52,7 +52,7 @@ class Host:
 
     @property
     def own_paths(self) -> frozenset[str]:
-        """Paths that Dovetail answers beside the original's application."""
+        """Paths that Dovetail answers itself."""
         return _HEALTH | {"/metrics"} if self.wanted.http.get("metrics") else _HEALTH
 
     def check(self) -> None:
@@ -74,7 +74,7 @@ class Host:
         self.stop = running.Stop()
 
     def signals(self) -> AbstractContextManager[None]:
-        """SIGINT and SIGTERM end what is served, and the process if that takes too long."""
+        """SIGINT and SIGTERM stop the server, and end the process if that takes too long."""
         times = running.ShutdownTimes(DRAIN_SECONDS, TEARDOWN_SECONDS, 0.0, TEARDOWN_SECONDS)
         return running.Signals(self.stop, self._watchdog, times)
 
@@ -83,7 +83,7 @@ class Host:
         self.begin()
         wanted = self.wanted
         if self.over_http:
-            # A program without an HTTP application of its own.
+            # The program has no HTTP application.
             app = adapter.app("/messages" if wanted.transport == "sse" else None)
             config = load(HTTP_CONFIG)(app, lifespan="on", log_config=None)
             await load(HTTP_SERVER)(config).serve()

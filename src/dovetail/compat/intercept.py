@@ -98,8 +98,11 @@ class Interception:
         """Servers that want to be served at the same time."""
         self._adapters: dict[int, Adapter] = {}
         """By their servers, as long as their lifespan lasts."""
-        self._lasting: list[Any] = []
-        """Adapters of servers whose HTTP application has no lifespan of ours; they end with the HTTP server."""
+        self._lasting: dict[int, tuple[asyncio.Task[None], asyncio.Future[Adapter]]] = {}
+        """By their servers, adapters that begin with their first client and end with the HTTP server."""
+        self._ended: asyncio.Event
+        self._by_transport: dict[int, Adapter] = {}
+        """Those that answer the messages of an HTTP+SSE transport."""
         self._transports = 0
         """HTTP transports of the originals that the program has made."""
         self._endpoints: dict[int, str] = {}
@@ -227,9 +230,8 @@ class Interception:
                 await self._serve(server, session)
                 return
             transport, scope, receive, send = connection
-            adapter = await self._adapter(server, session)
             path = self._endpoints[id(transport)]
-            self._adapters[id(transport)] = adapter
+            adapter = self._by_transport[id(transport)] = await self._adapter(server, session, path)
             await adapter.handle_sse(scope, receive, send, path)
 
         return run
@@ -282,13 +284,29 @@ class Interception:
             finally:
                 del self._adapters[id(server)]
 
-    async def _adapter(self, server: Any, session: Any) -> Adapter:
+    async def _adapter(self, server: Any, session: Any, messages_path: str) -> Adapter:
         """The adapter of a server whose application does not say when it begins; it ends with the HTTP server."""
-        if id(server) not in self._adapters:
-            running = self._running(server, session)
-            await running.__aenter__()
-            self._lasting.append(running)
-        return self._adapters[id(server)]
+        if id(server) not in self._lasting:
+            ready: asyncio.Future[Adapter] = asyncio.get_running_loop().create_future()
+
+            async def last() -> None:
+                # One task begins and ends it: the original's lifespan may have a task group.
+                running = self._running(server, session)
+                async with running as adapter, asgi_lifespan(adapter.app(messages_path)):
+                    ready.set_result(adapter)
+                    await self._ended.wait()
+
+            self._lasting[id(server)] = asyncio.get_running_loop().create_task(last()), ready
+        task, ready = self._lasting[id(server)]
+        await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            await task  # it raises what went wrong
+        return ready.result()
+
+    async def _end_lasting(self) -> None:
+        self._ended.set()
+        if self._lasting:
+            await asyncio.wait([task for task, _ in self._lasting.values()])
 
     def _manager_run(self) -> Any:
         @asynccontextmanager
@@ -320,7 +338,7 @@ class Interception:
 
     def _handle_post_message(self) -> Any:
         async def handle_post_message(transport: Any, scope: Scope, receive: Receive, send: Send) -> None:
-            adapter = self._adapters.get(id(transport))
+            adapter = self._by_transport.get(id(transport))
             if adapter is None:
                 await send({"type": "http.response.start", "status": 404, "headers": []})
                 await send({"type": "http.response.body", "body": b"there is no such session"})
@@ -336,6 +354,7 @@ class Interception:
         async def serve(http_server: Any, *_: Any, **__: Any) -> None:
             config = http_server.config
             self.host.begin()
+            self._ended = asyncio.Event()
             config.lifespan = "off"  # it is run here
             if self.host.over_http:
                 self.host.bind(config)
@@ -350,8 +369,7 @@ class Interception:
                 if self.host.over_http:
                     config.loaded_app = self._beside(app, state)
                     await original(http_server)
-                    while self._lasting:
-                        await self._lasting.pop().__aexit__(None, None, None)
+                    await self._end_lasting()
                     return
                 adapters = list(self._adapters.values())
                 if len(adapters) != 1:
@@ -398,7 +416,7 @@ class Interception:
         @wraps(original)
         async def shutdown(http_server: Any, *args: Any, **options: Any) -> None:
             # Event streams have no end of their own, and the HTTP server waits for them.
-            for adapter in {id(one): one for one in self._adapters.values()}.values():
+            for adapter in list(self._adapters.values()):
                 await adapter.drain(DRAIN_SECONDS)
             await original(http_server, *args, **options)
 
