@@ -1,4 +1,4 @@
-"""Clients that leave, or take nothing: they are noticed, counted, and give their places back."""
+"""Disconnects and clients that do not read: the server notices both and frees what they held."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 
 from dovetail import Server
 from dovetail.settings import Limits
-from tests.http.test_budgets import opened, post
+from tests.http.test_buffered_bytes import opened, post
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, Web, legacy_headers, modern, request, served

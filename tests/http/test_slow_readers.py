@@ -1,4 +1,4 @@
-"""Clients that take nothing of what is sent to them: they cost a bounded place for a bounded time."""
+"""Clients that do not read their responses cost bounded memory for a bounded time."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ from attacks.victim import http
 
 from dovetail import Context, Server
 from dovetail.settings import Limits
-from tests.http.test_budgets import post
-from tests.http.test_hangups import narrow
+from tests.http.test_buffered_bytes import post
+from tests.http.test_disconnects import narrow
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, Web, legacy_headers, modern, request, served

@@ -1,4 +1,4 @@
-"""HTTP+SSE as 2024-11-05 has it."""
+"""The HTTP+SSE transport of 2024-11-05."""
 
 import json
 from pathlib import Path

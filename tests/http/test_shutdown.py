@@ -1,4 +1,4 @@
-"""The end of a server: drained, told, and never held up."""
+"""Shutdown: requests in flight finish or are cancelled in time."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Calls in a legacy session: questions, cancelling, batches."""
+"""Calls in a session: requests of the server, cancellation, batches."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Messages of WebSockets that do not end: they have a total and a time, whatever their host keeps."""
+"""Unfinished WebSocket messages have a size limit and a time limit."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Calls that were cancelled and do not end are under way, however their clients have left: one total holds for all."""
+"""Cancelled calls that do not end still count as in flight, however their clients disconnected."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from dovetail.model.meta import IDEMPOTENCY_KEY
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
 from dovetail.transports import tcp
-from tests.http.test_budgets import post
-from tests.http.test_pair import hear, initialize, open_pair, say
+from tests.http.test_buffered_bytes import post
+from tests.http.test_sse_transport import hear, initialize, open_pair, say
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Connection, Site, Web, legacy_headers, modern, request, served

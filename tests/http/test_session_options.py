@@ -1,4 +1,4 @@
-"""Legacy clients where something is switched off: streams, sessions, or one process for all."""
+"""Sessions with event streams or sessions switched off, or with several processes."""
 
 import json
 from pathlib import Path

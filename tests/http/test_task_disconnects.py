@@ -1,4 +1,4 @@
-"""A call becomes a task whose name nobody hears: it does not run for nobody."""
+"""A task ends if its client disconnects before it gets the task id."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from dovetail import Context, Server
 from dovetail.drivers.middleware_chain import Next, Request
 from dovetail.middleware import Middleware
-from tests.http.test_budgets import post
+from tests.http.test_buffered_bytes import post
 from tests.support.aio import run
 from tests.support.rawclient import META
 from tests.support.waiting import until

@@ -1,4 +1,4 @@
-"""Event streams of a legacy session: general, interrupted, resumed."""
+"""Event streams of a session: general, interrupted, resumed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What all peers together may hold: the newest is refused, and those who ask for little never notice."""
+"""Shared limits: the newest large request is refused, and small requests are not affected."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Callers nobody can name, messages of no session, and sessions that were shut down."""
+"""Requests without a known caller or session, and requests during shutdown."""
 
 import asyncio
 import json

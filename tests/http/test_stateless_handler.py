@@ -1,4 +1,4 @@
-"""2026-07-28: one POST, one answer; listening; hanging up."""
+"""2026-07-28 over HTTP: one POST and one response, ``subscriptions/listen``, disconnects."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How large an answer may be: on each face of one HTTP app, on streams and pipes, in every era and dialect."""
+"""The size limit of a response: for each transport, revision and dialect."""
 
 import json
 import os

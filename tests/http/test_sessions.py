@@ -1,4 +1,4 @@
-"""Sessions of 2025-03-26 to 2025-11-25: opened, found, bounded, ended."""
+"""Sessions of 2025-03-26 to 2025-11-25: opened, found, limited in number, ended."""
 
 import asyncio
 import gc

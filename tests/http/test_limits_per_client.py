@@ -1,4 +1,4 @@
-"""What one client holds leaves room for the others."""
+"""One client cannot use up the limits that all clients share."""
 
 import asyncio
 import json

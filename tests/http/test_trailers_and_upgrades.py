@@ -1,4 +1,4 @@
-"""Where a request ends, and what belongs to its head: nobody may say afterwards who it was from."""
+"""Trailers and upgrades: nothing after the header block changes who the caller is."""
 
 import json
 from collections.abc import Mapping
