@@ -154,3 +154,11 @@ def test_mangum_serves_one_request_after_the_other(lifespan: Any) -> None:
     finally:
         loop.close()
         asyncio.set_event_loop(None)
+
+
+def test_a_test_client_opens_a_websocket() -> None:
+    app = Built().server.asgi(allowed_hosts=("testserver",))
+    with TestClient(app) as client, client.websocket_connect("/mcp", subprotocols=["mcp"]) as socket:
+        assert socket.accepted_subprotocol == "mcp"
+        socket.send_text(json.dumps(CALL))
+        assert text(json.loads(socket.receive_text())["result"]) == "3"

@@ -400,7 +400,6 @@ class HttpApp:
 
     async def connect(self, socket: Socket) -> None:
         """Serve one WebSocket from its handshake to its end."""
-        from .websockets import broken_handshake
 
         refusal = self._guard.refusal(socket.local, socket.headers)
         if not self.options.websocket or self._routes.get(socket.path) != self._endpoint:
@@ -411,7 +410,7 @@ class HttpApp:
             await socket.refuse(400, fault)
         elif refusal is not None:
             await socket.refuse(403, refusal)
-        elif (fault := broken_handshake(socket.method, socket.headers)) is not None:
+        elif (fault := socket.handshake_problem) is not None:
             await socket.refuse(400, fault)
         elif self.state.draining:
             await socket.refuse(503, "the server is shutting down")

@@ -214,6 +214,8 @@ class AsgiSocket(AsgiHead, eq=False):
     """A WebSocket of the host's."""
 
     offered: Sequence[str] = ()
+    handshake_problem: str | None = None
+    """The ASGI server has checked the handshake. (That of `starlette.testclient` has no valid key.)"""
 
     async def refuse(self, status: int, reason: str, headers: Headers = ()) -> None:
         await self.receive()  # websocket.connect

@@ -51,8 +51,6 @@ _PARSED_PIECE: Final = 4 << 10
 """Bytes parsed before the header limit is checked again. Parsed requests take thirty times their size."""
 _READ_AHEAD: Final = 64 << 10
 """Bytes of further requests, or of a body that is not read yet, after which the connection is not read from."""
-_NO_HANDSHAKE: Final = {"sec-websocket-key": "", "sec-websocket-version": ""}
-"""Headers that a WebSocket over HTTP/1.1 needs; empty ones are refused. (Over HTTP/2 they are optional.)"""
 _MAX_REFUSED: Final = 256
 """Connections beyond the maximum whose clients get time to read the refusal."""
 _SECOND_PROBE: Final = 0.05
@@ -511,7 +509,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return BuiltinWebSocket(
             exchange.scope,
             exchange.path,
-            {**_NO_HANDSHAKE, **exchange.headers},
+            exchange.headers,
             exchange.plain,
             exchange.local,
             exchange.method,

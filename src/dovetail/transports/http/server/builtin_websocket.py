@@ -22,7 +22,7 @@ from websockets.server import ServerProtocol
 
 from ....core.limits import UNCOUNTED_BYTES
 from .http_exchange import CLOSE, TEXT_TYPE, Headers, ScopeHead, gone
-from .websockets import INTERNAL_ERROR, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER
+from .websockets import INTERNAL_ERROR, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER, broken_handshake
 
 if TYPE_CHECKING:
     from .builtin_server import HttpConnection, WebSocketHandler
@@ -72,6 +72,10 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
             if name == b"sec-websocket-protocol"
         ]
         return [name.strip() for name in ",".join(lines).split(",") if name.strip()]
+
+    @property
+    def handshake_problem(self) -> str | None:
+        return broken_handshake(self.method, self.headers)
 
     # --- the app calls these --------------------------------------------------------------------------------
 

@@ -245,6 +245,11 @@ class Socket(Head, Protocol):
     """One WebSocket, from its handshake on."""
 
     @property
+    def handshake_problem(self) -> str | None:
+        """Why the handshake is not valid, or None."""
+        ...
+
+    @property
     def offered(self) -> Sequence[str]:
         """The subprotocols the client would speak."""
         ...

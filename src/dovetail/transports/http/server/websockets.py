@@ -102,15 +102,15 @@ class ServerSocketLink(Link):
 
 
 def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
-    """What is wrong with a handshake, or None. ASGI servers differ in what they check."""
-    # RFC 6455, 4.2.1: a GET, the version 13, the key 16 bytes of base64. Over HTTP/2 (RFC 8441) a CONNECT without key.
-    if method not in ("GET", "CONNECT"):
+    """Why a handshake over HTTP/1.1 is not valid, or None."""
+    # RFC 6455, 4.2.1: a GET, the version 13, a key of 16 bytes in base64.
+    if method != "GET":
         return "the method must be GET"
-    if headers.get("sec-websocket-version", "13") != "13":
+    if headers.get("sec-websocket-version") != "13":
         return "Sec-WebSocket-Version must be 13"
-    key = headers.get("sec-websocket-key")
+    key = headers.get("sec-websocket-key", "")
     try:
-        right = key is None or len(a2b_base64(key, strict_mode=True)) == KEY_BYTES
+        right = len(a2b_base64(key, strict_mode=True)) == KEY_BYTES
     except ValueError:
         right = False
     return None if right else "Sec-WebSocket-Key must be 16 bytes of base64"
