@@ -269,7 +269,7 @@ async def test_a_question_stops_the_idle_limit() -> None:
             assert result.text == "1A True"
 
 
-@pytest.mark.bare("Budget offers resources, where it puts what is too large")
+@pytest.mark.bare("ResponseLimit offers resources, where it puts what is too large")
 @every_revision
 @run
 async def test_what_the_server_does_not_offer_is_not_sent(revision: str) -> None:

@@ -34,7 +34,7 @@ def house(**options: Any) -> Server:
     return server
 
 
-BARE = pytest.mark.bare("Budget offers resources, and who is told of tools is told of them as well")
+BARE = pytest.mark.bare("ResponseLimit offers resources, and who is told of tools is told of them as well")
 
 
 async def seen(client: Client) -> set[str]:

@@ -221,7 +221,7 @@ def test_a_layer_without_methods_is_not_there() -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
 @run
-async def test_a_clients_calls_pass_its_layers(revision: str) -> None:
+async def test_a_clients_calls_pass_its_middleware(revision: str) -> None:
     seen: list[str] = []
     middleware = [Noting("a", seen), Loud()]
     async with Client(shop(), revision=revision, middleware=middleware, cache=False) as client:

@@ -4,9 +4,10 @@
 server.health.add("db", check, interval=30, timeout=5, failure_threshold=3)
 ```
 
-A check is a function, plain or async. It fails by raising, by returning False, or by taking longer than ``limit``
-seconds. After ``failures`` of them in a row its component is not ok, and ``/readyz`` says 503, so that a balancer sends
-new clients elsewhere before their calls fail; one success and it is ok again. What a check raised stays in the log.
+A check is a function, plain or async. It fails by raising, by returning False, or by taking longer than ``timeout``
+seconds. After ``failure_threshold`` failures in a row its component is not ok, and ``/readyz`` says 503, so that a
+balancer sends new clients elsewhere before their calls fail; one success and it is ok again. What a check raised
+stays in the log.
 
 Watched without being asked: the event loop (``loop``), memory where there is a limit to it (``memory``), the store
 (``store``). When it comes to the worst, calls are refused, always later than readiness drops: 1078 when the loop stays

@@ -63,8 +63,8 @@ _ALL: Final = (
     _gauge(
         "dovetail_circuit_breaker_state", "Circuits: 0 closed, 1 half open, 2 open.", "name", together="max", most=NAMES
     ),
-    _counter("dovetail_cache_hits_total", "Calls answered by a Cache middleware."),
-    _counter("dovetail_cache_misses_total", "Calls a Cache middleware let through."),
+    _counter("dovetail_cache_hits_total", "Calls answered by the Caching middleware."),
+    _counter("dovetail_cache_misses_total", "Calls the Caching middleware let through."),
     _histogram("dovetail_store_seconds", "How long the store took.", "verb"),
     _counter("dovetail_store_failures_total", "Uses of the store that raised.", "verb"),
     _counter("dovetail_quirks_total", "Rules bent for clients known to break them.", "name"),
