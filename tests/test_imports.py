@@ -18,7 +18,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"wire"}),
     frozenset({"codec", "core"}),
     frozenset({"server", "client", "drivers"}),
-    frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "workers"}),
+    frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "cluster"}),
     frozenset({"gateway", "openapi", "manifest", "refusals", "sync"}),
     frozenset({"compat"}),
     frozenset({"testing", "cli", "inspector", "tooling"}),
@@ -45,12 +45,12 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.tasks.kept": frozenset(
         {"stores"}
     ),  # where results of tasks are kept without a store given
-    "dovetail.server.asking.ask": frozenset({"workers"}),  # steps that are run once
-    "dovetail.server.tasks.work": frozenset({"workers"}),  # tasks that outlive their worker
+    "dovetail.server.asking.ask": frozenset({"cluster"}),  # steps that are run once
+    "dovetail.server.tasks.work": frozenset({"cluster"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.elsewhere": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
-    "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "workers"}),
+    "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster"}),
     "dovetail.server.registering.decorators": frozenset({"extensions"}),  # tools with a page
     "dovetail.client.config": frozenset({"manifest", "telemetry"}),  # contract="mcp.lock"; as above
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry

@@ -34,7 +34,7 @@ asyncio.run(RedisStore("redis://127.0.0.1:9").get("a"))
 SPREAD = """
 import asyncio
 from dovetail.stores import RedisStore
-from dovetail.workers.spreading import DocketQueue
+from dovetail.cluster.task_dispatch import DocketQueue
 asyncio.run(DocketQueue(RedisStore("redis://127.0.0.1:9"), "x").add("a"))
 """
 WANTING = {
@@ -175,7 +175,7 @@ def test_every_command_and_every_room_needs_nothing_but_http_until_it_is_asked_f
         "sync",
         "telemetry",
         "testing",
-        "workers",
+        "cluster",
     ]
     done = run(sys.executable, "-c", BARE, *[f"dovetail.{room}" for room in rooms])
     assert done.returncode == 0, done.stderr

@@ -80,6 +80,6 @@ asyncio.run(main())
 def test_a_process_that_serves_http_loads_only_what_it_needs() -> None:
     found = loaded(SERVING)
     assert not found & {"http", "json", "pathlib", "random", "secrets", "urllib.parse"}
-    unneeded = ("drivers.duplex", "telemetry.scraping", "transports.stream", "workers.mail")
+    unneeded = ("drivers.duplex", "telemetry.scraping", "transports.stream", "cluster.message_bus")
     assert not found & {f"dovetail.{name}" for name in unneeded}
     assert sum(name.partition(".")[0] == "dovetail" for name in found) <= 165

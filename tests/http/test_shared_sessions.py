@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dovetail import Client, Context, Server
+from dovetail.cluster.stored_sessions import name_of
 from dovetail.stores import SqliteStore
-from dovetail.workers.kept_sessions import name_of
 from tests.http.children import ANSWER
 from tests.http.talk import NEWEST, begin, data, post, resume, stream
 from tests.support.aio import run

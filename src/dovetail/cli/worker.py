@@ -6,6 +6,7 @@ import argparse
 
 import msgspec
 
+from ..cluster.task_worker import work
 from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
 from ..stores.urls import check
@@ -13,7 +14,6 @@ from ..tooling import settings
 from ..transports.bind_address import print_line
 from ..transports.running import Stop
 from ..transports.running import run as run_process
-from ..workers.worker import work
 from . import target
 
 

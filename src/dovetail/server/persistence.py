@@ -1,6 +1,6 @@
 """Which store and which keys a server has: what its author gave, or the environment names.
 
-What a server does with a store is `workers/life.py`.
+What a server does with a store is `cluster/store_lifecycle.py`.
 """
 
 from __future__ import annotations

@@ -166,17 +166,19 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         With ``keep_keys`` the keys that seal are those of the store.
         """
-        from ..workers import life  # a server without a store does without it
+        from ..cluster import store_lifecycle  # a server without a store does without it
 
         self.store = store
-        self.surround(lambda enter: life.life(self, store, enter, keep_keys=keep_keys))
-        self.health.add("store", partial(life.probe, store), interval=STORE_LOOK, failure_threshold=1)
+        self.surround(lambda enter: store_lifecycle.life(self, store, enter, keep_keys=keep_keys))
+        self.health.add(
+            "store", partial(store_lifecycle.probe, store), interval=STORE_LOOK, failure_threshold=1
+        )
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()
-        from ..workers.once import Once  # a server without a store promises nothing of the kind
+        from ..cluster.idempotency import IdempotentCalls  # only a server with a store has them
 
-        once = self.pipeline.once = Once(self, store)
+        once = self.pipeline.once = IdempotentCalls(self, store)
         self.settle = once.close
         self.pipeline.use(self.middleware)
 

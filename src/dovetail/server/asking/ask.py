@@ -213,7 +213,7 @@ class ModernAsking:
         self._steps = None
         state = getattr(call.params, "request_state", UNSET)  # completions have none: they cannot ask
         if server.store is not None and state is not UNSET:
-            from ...workers.steps import steps_of  # the same answers may arrive twice, anywhere
+            from ...cluster.stored_steps import steps_of  # the same answers may arrive twice, anywhere
 
             self._steps = steps_of(server, server.store, call)
         self._rounds = Rounds(

@@ -41,7 +41,7 @@ from .telling import publish, say, tell
 from .wishes import Wish, task_for
 
 if TYPE_CHECKING:
-    from ...workers.durable import Durable
+    from ...cluster.durable_tasks import DurableTasks
     from ..server import Server
 
 TASK_NOTES: Final = 1.0
@@ -58,12 +58,12 @@ class Tasks:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._kept = KeptTasks(server)
-        self.durable: Durable | None = None
+        self.durable: DurableTasks | None = None
         """Present where tasks outlive their worker."""
         if server.store is not None:
-            from ...workers.durable import Durable  # a server without a store does without it
+            from ...cluster.durable_tasks import DurableTasks  # a server without a store does without it
 
-            self.durable = Durable(server, self._kept, self)
+            self.durable = DurableTasks(server, self._kept, self)
         self._executor: Executor = InProcessExecutor(server.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
         self._roster = Roster(server, self._kept)

@@ -37,7 +37,7 @@ from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions, unknown_session
 
 if TYPE_CHECKING:
-    from ....workers.shared import SharedSessions
+    from ....cluster.shared_sessions import SharedSessions
     from .app_state import AppParts
 
 Done = TypeVar("Done")
@@ -61,7 +61,7 @@ class SessionHandler:
         self.streams = SessionStreams(service, options, self.calls, self.sessions)
         self.shared: SharedSessions | None = None
         if service.store is not None:
-            from ....workers.shared import SharedSessions  # a server without a store does without it
+            from ....cluster.shared_sessions import SharedSessions  # a server without a store does without it
 
             self.shared = self.sessions.shared = SharedSessions(
                 service.store, service, options, self.sessions

@@ -33,7 +33,7 @@ from .event_log import EventBudget, EventLog
 from .http_exchange import HttpService
 
 if TYPE_CHECKING:
-    from ....workers.shared import SharedSessions
+    from ....cluster.shared_sessions import SharedSessions
 
 
 class _Token(Struct, array_like=True):

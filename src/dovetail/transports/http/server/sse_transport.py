@@ -23,7 +23,7 @@ from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
 if TYPE_CHECKING:
-    from ....workers.mail import Done, Mail, Posted
+    from ....cluster.message_bus import Done, MessageBus, Posted
     from .app_state import AppParts
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -60,13 +60,13 @@ class EventLink(Link):
 class SseTransport:
     """The HTTP+SSE connections of one app."""
 
-    def __init__(self, parts: AppParts, mail: Mail | None) -> None:
+    def __init__(self, parts: AppParts, mail: MessageBus | None) -> None:
         self._service = parts.service
         self._credentials = frozenset(name.encode() for name in (*_CREDENTIALS, *parts.identity.headers))
         """Headers that are never sent through a store. The other process uses those of the stream."""
         self._mail = mail
         if mail is not None:
-            from ....workers.mail import Posted  # one process alone needs none of this
+            from ....cluster.message_bus import Posted  # one process alone needs none of this
 
             mail.handlers[Posted] = self._arrived
         self._options = parts.options
@@ -148,14 +148,14 @@ class SseTransport:
         worker = id.partition(".")[2]
         if self._mail is None or worker in ("", self._mail.me):
             return False
-        from ....workers.mail import Done, Posted
+        from ....cluster.message_bus import Done, Posted
 
         told = [(name, value) for name, value in headers if name not in self._credentials]
         reply = await self._mail.ask(worker, Posted(id, owner, body, told))
         return isinstance(reply, Done) and reply.well
 
     def _arrived(self, letter: Posted, sender: str) -> Done:
-        from ....workers.mail import Done
+        from ....cluster.message_bus import Done
 
         return Done(self._receive(letter.connection, letter.principal, letter.message, letter.headers))
 

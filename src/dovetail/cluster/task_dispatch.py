@@ -27,7 +27,7 @@ Run = Callable[[str], Awaitable[None]]
 _FUNCTION: Final = "dovetail_task"
 
 
-class Spreading:
+class TaskDispatch:
     """The workers of one server, as every process of it sees them."""
 
     def __init__(self, store: Store, server: str, me: str) -> None:

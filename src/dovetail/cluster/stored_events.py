@@ -30,7 +30,7 @@ from ..wire.frames import RequestId
 log = logging.getLogger("dovetail.http")
 
 
-class KeptEvent(Struct, array_like=True, frozen=True):
+class StoredEvent(Struct, array_like=True, frozen=True):
     """One event, or (with none) the end of a stream."""
 
     stream: str
@@ -40,10 +40,10 @@ class KeptEvent(Struct, array_like=True, frozen=True):
     """The call whose stream it is; None for the general stream, and for an array."""
 
 
-_records = Records(list[KeptEvent])
+_records = Records(list[StoredEvent])
 
 
-class KeptEvents:
+class StoredEvents:
     """What one process writes of the event logs of its sessions, and reads of those of others."""
 
     def __init__(self, store: Store, limits: Limits, clock: Callable[[], float]) -> None:
@@ -51,7 +51,7 @@ class KeptEvents:
         self._keep = limits.max_replay_events
         self._bytes = limits.max_replay_bytes_per_session
         self._shares = _Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
-        self._waiting: dict[str, list[KeptEvent]] = {}
+        self._waiting: dict[str, list[StoredEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
         self._soon: asyncio.TimerHandle | None = None
@@ -62,7 +62,7 @@ class KeptEvents:
         if self._size + size > EVENTS_WAITING:
             return  # the store is slow or away: the gap is seen by whoever reads
         self._size += size
-        entry = KeptEvent(
+        entry = StoredEvent(
             stream.name, stream.written, None if event is None else event.decode(), stream.request
         )
         self._waiting.setdefault(session, []).append(entry)
@@ -93,16 +93,16 @@ class KeptEvents:
                     log.warning("events were not kept: %s", error.message)
                     break
 
-    async def _append(self, session: str, entries: list[KeptEvent]) -> None:
+    async def _append(self, session: str, entries: list[StoredEvent]) -> None:
         data = _records.write(entries)
         if len(data) <= self._bytes and self._shares.take(session, len(data)):
             # Of large entries fewer stay, so that all of a session together have a bound.
             keep = min(self._keep, self._bytes // len(data))
             await self._store.append(f"events/{session}", data, keep=keep, ttl=EVENT_SECONDS)
 
-    async def read(self, session: str, stream: str) -> list[KeptEvent]:
+    async def read(self, session: str, stream: str) -> list[StoredEvent]:
         """What there is of one stream, oldest first."""
-        found: list[KeptEvent] = []
+        found: list[StoredEvent] = []
         after = ""
         while page := await self._store.scan(f"events/{session}", after=after):
             after = page[-1][0]

@@ -3,10 +3,10 @@
 import asyncio
 import time
 
+from dovetail.cluster.stored_events import StoredEvents
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
 from dovetail.transports.http.server.event_log import EventBudget, EventLog, LoggedStream
-from dovetail.workers.kept_events import KeptEvents
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -27,7 +27,7 @@ class Session:
     tag = "worker"
 
     def __init__(self, store: MemoryStore) -> None:
-        self.events = KeptEvents(store, Limits(), time.time)
+        self.events = StoredEvents(store, Limits(), time.time)
         self.log = EventLog(Limits(), EventBudget(1 << 20), "general", self)
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:

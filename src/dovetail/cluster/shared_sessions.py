@@ -33,10 +33,22 @@ from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..wire.frames import Frame, decode
-from .elsewhere import FollowedStreams, Found
-from .kept_events import KeptEvents
-from .kept_sessions import KeptSession, merged, name_of, records, wished
-from .mail import Answered, Changed, Done, Ended, Kept, Known, Mail, Told, Vacant, Withdrawn, Yield
+from .message_bus import (
+    Answered,
+    Changed,
+    Done,
+    Ended,
+    Kept,
+    Known,
+    MessageBus,
+    Told,
+    Vacant,
+    Withdrawn,
+    Yield,
+)
+from .remote_streams import Found, RemoteStreams
+from .stored_events import StoredEvents
+from .stored_sessions import StoredSession, merged, name_of, records, wished
 
 log = logging.getLogger("dovetail.http")
 
@@ -62,8 +74,8 @@ class SharedSessions:
     """The sessions of one app that every process of its server may serve."""
 
     def __init__(self, store: Store, service: HttpService, options: HttpOptions, sessions: Sessions) -> None:
-        self.mail = Mail(store, service.name)
-        self.events = KeptEvents(store, service.limits, service.clock)
+        self.mail = MessageBus(store, service.name)
+        self.events = StoredEvents(store, service.limits, service.clock)
         self._store = store
         self._service = service
         self._options = options
@@ -75,7 +87,7 @@ class SharedSessions:
         """General streams on their way to us, and what has happened meanwhile."""
         self._working: set[asyncio.Task[None]] = set()
         self._stop_missing: Callable[[], None] = lambda: None
-        self.elsewhere = FollowedStreams(self.mail, self.events, self._here.get)
+        self.elsewhere = RemoteStreams(self.mail, self.events, self._here.get)
         self.mail.handlers |= {
             Answered: self._answered,
             Withdrawn: self._withdrawn,
@@ -113,7 +125,7 @@ class SharedSessions:
         places: tuple[str, ...] = ()
         try:
             places = await self._shares(who).take(owner_of(who, scope), lifetime)
-            live.kept = KeptSession(self._clock() + lifetime, live.session.phase, places=places)
+            live.kept = StoredSession(self._clock() + lifetime, live.session.phase, places=places)
             await self._store.put(_key(live), records.write(live.kept), ttl=lifetime)
         except BaseException:
             self._sessions.leave(live)  # nobody has its id
@@ -158,7 +170,7 @@ class SharedSessions:
         await to_the_end(self._save(live, live.kept, wished(live.kept, live.session), listener))
 
     async def _save(
-        self, live: LiveSession, before: KeptSession, wish: KeptSession, listener: str | None
+        self, live: LiveSession, before: StoredSession, wish: StoredSession, listener: str | None
     ) -> None:
         kept, data = before, records.write(before)
         try:
@@ -181,7 +193,7 @@ class SharedSessions:
         self._adopt(live, new)
         self.mail.tell(None, Changed(name_of(live.id), records.write(new)))
 
-    async def _fitted(self, live: LiveSession, new: KeptSession, ttl: float) -> KeptSession:
+    async def _fitted(self, live: LiveSession, new: StoredSession, ttl: float) -> StoredSession:
         """A session that has become large takes more places. Raises: StoreFull."""
         size = len(records.write(new))
         if size <= PLACE_BYTES or not new.places:
@@ -189,7 +201,7 @@ class SharedSessions:
         shares = self._shares(live.session.principal)
         return replace(new, places=await shares.fit(holder(new.places), new.places, ttl, size))
 
-    async def _kept(self, live: LiveSession) -> KeptSession:
+    async def _kept(self, live: LiveSession) -> StoredSession:
         return records.read(await self._read(live))
 
     async def _read(self, live: LiveSession) -> bytes:
@@ -199,7 +211,7 @@ class SharedSessions:
             raise unknown_session()
         return data
 
-    def _adopt(self, live: LiveSession, kept: KeptSession, *, anyway: bool = False) -> None:
+    def _adopt(self, live: LiveSession, kept: StoredSession, *, anyway: bool = False) -> None:
         """Be as the record says."""
         if live.kept is not None and kept.version <= live.kept.version and not anyway:
             return

@@ -11,11 +11,11 @@ import pytest
 from bench import peers
 
 from dovetail import Client, DovetailError, SessionLost
+from tests.cluster.test_failover import address, victim
 from tests.http.children import child
 from tests.peers.environment import need
 from tests.support.aio import run_limited
 from tests.support.waiting import turns
-from tests.workers.test_failover import address, victim
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 

@@ -16,16 +16,16 @@ from ..transports.http.server.event_log import EventSink, LoggedStream, position
 from ..transports.http.server.sessions import LiveSession
 from ..wire.frames import RequestId
 from ..wire.sse import encode_event
-from .kept_events import KeptEvents
-from .mail import Done, Follow, Followed, Known, Mail, More, Unfollow
+from .message_bus import Done, Follow, Followed, Known, MessageBus, More, Unfollow
+from .stored_events import StoredEvents
 
 Found = tuple[LoggedStream, list[bytes]]
 
 
-class FarSink(Struct, eq=False):
+class RemoteSink(Struct, eq=False):
     """The response of another process, as a stream here sees it."""
 
-    elsewhere: FollowedStreams
+    elsewhere: RemoteStreams
     stream: LoggedStream
     worker: str
     follower: int
@@ -46,7 +46,7 @@ class FarSink(Struct, eq=False):
             self.elsewhere.mail.tell(self.worker, More(self.follower, last, True))
 
 
-class FollowedStream(LoggedStream, eq=False, kw_only=True):
+class RemoteStream(LoggedStream, eq=False, kw_only=True):
     """A stream that another process writes; what comes from there is passed on and not kept here."""
 
     session: LiveSession
@@ -72,19 +72,21 @@ class FollowedStream(LoggedStream, eq=False, kw_only=True):
                 sink.close_soon()
 
 
-class FollowedStreams:
+class RemoteStreams:
     """The streams that this process follows, and those it is followed on.
 
     ``find`` gives the session in memory that the store has under a name.
     """
 
-    def __init__(self, mail: Mail, events: KeptEvents, find: Callable[[str], LiveSession | None]) -> None:
+    def __init__(
+        self, mail: MessageBus, events: StoredEvents, find: Callable[[str], LiveSession | None]
+    ) -> None:
         self.mail = mail
-        self.followers: dict[tuple[str, int], FarSink] = {}
+        self.followers: dict[tuple[str, int], RemoteSink] = {}
         self._events = events
         self._find = find
         self._numbers = itertools.count(1)
-        self._followed: dict[int, FollowedStream] = {}
+        self._followed: dict[int, RemoteStream] = {}
         mail.handlers |= {Follow: self._follow, Unfollow: self._unfollow, More: self._more}
         mail.lost = self._lost
 
@@ -103,7 +105,7 @@ class FollowedStreams:
             if self._followed.pop(number, None) is not None and not stream.over:
                 self.mail.tell(worker, Unfollow(number))
 
-        stream = FollowedStream(
+        stream = RemoteStream(
             live.log, -1, place[0], written=place[1], session=live, worker=worker, left=left
         )
         self._followed[number] = stream
@@ -121,7 +123,7 @@ class FollowedStreams:
         stream.early.clear()
         return stream, [events for events in missed if events]
 
-    async def _recall(self, stream: FollowedStream, name: str, seen: int, *, gone: bool) -> Found | None:
+    async def _recall(self, stream: RemoteStream, name: str, seen: int, *, gone: bool) -> Found | None:
         """What the store has of a stream that its process does not know any more, or that is gone with it."""
         kept = await self._events.read(name, stream.name)
         missed = {
@@ -157,7 +159,7 @@ class FollowedStreams:
             return Done(False)
         stream, missed = found
         if not stream.over:
-            sink = self.followers[sender, letter.follower] = FarSink(self, stream, sender, letter.follower)
+            sink = self.followers[sender, letter.follower] = RemoteSink(self, stream, sender, letter.follower)
             stream.sinks.append(sink)
         return Followed(b"".join(missed), stream.over, stream.request)
 
@@ -174,7 +176,7 @@ class FollowedStreams:
             stream.take(letter.events, over=letter.over)
 
 
-def _interrupted(stream: FollowedStream, request: RequestId) -> bytes:
+def _interrupted(stream: RemoteStream, request: RequestId) -> bytes:
     """The last event of a call whose process is gone."""
     error = stream.session.session.codec.encode_error(request, ProtocolError("call_interrupted"))
     return encode_event(error)

@@ -39,8 +39,8 @@ from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
 from .process_registry import ended, passport
-from .results import results_of
-from .steps import harmless, keep_lease
+from .stored_results import results_of
+from .stored_steps import harmless, keep_lease
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -64,7 +64,7 @@ class _Record(Struct, omit_defaults=True):
 _records = Records(_Record)
 
 
-class Once:
+class IdempotentCalls:
     """What ``tools/call`` of a server with a store goes through."""
 
     key = IDEMPOTENCY_KEY

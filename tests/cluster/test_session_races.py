@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail import Server
+from dovetail.cluster.stored_sessions import name_of
 from dovetail.stores import SqliteStore, StoreUnavailable
-from dovetail.workers.kept_sessions import name_of
 from tests.http.talk import NEWEST, data, stream
 from tests.support.aio import run
 from tests.support.waiting import HANG

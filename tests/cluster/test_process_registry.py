@@ -5,19 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dovetail.cluster.message_bus import Ended, MessageBus
+from dovetail.cluster.process_registry import ended, passport
 from dovetail.stores import SqliteStore
-from dovetail.workers.mail import Ended, Mail
-from dovetail.workers.process_registry import ended, passport
 from tests.support.aio import run
 
 WORKER = """
 import asyncio, sys
 from dovetail.stores import SqliteStore
-from dovetail.workers.mail import Mail
-from dovetail.workers.process_registry import passport
+from dovetail.cluster.message_bus import MessageBus
+from dovetail.cluster.process_registry import passport
 
 async def main():
-    mail = Mail(SqliteStore(sys.argv[1]), "shop")
+    mail = MessageBus(SqliteStore(sys.argv[1]), "shop")
     await mail.start()
     print(mail.me, passport().decode(), flush=True)
     await asyncio.Event().wait()
@@ -29,7 +29,7 @@ asyncio.run(main())
 @run
 async def test_a_killed_worker_is_gone_before_its_sign_of_life_runs_out(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.db")
-    mail = Mail(store, "shop")
+    mail = MessageBus(store, "shop")
     await mail.start()
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", WORKER, str(tmp_path / "s.db"), stdout=subprocess.PIPE
@@ -60,7 +60,7 @@ def test_a_process_is_never_taken_for_ended_that_cannot_be_seen() -> None:
 
 FULL = """
 import os, resource, sys
-from dovetail.workers.process_registry import ended, passport
+from dovetail.cluster.process_registry import ended, passport
 
 assert not ended(sys.argv[1].encode())
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
@@ -84,7 +84,7 @@ def absent(*given, **named):
     raise FileNotFoundError(2, "there is no /proc")
 
 os.readlink = Path.read_text = absent
-from dovetail.workers.process_registry import ended, passport
+from dovetail.cluster.process_registry import ended, passport
 
 assert not ended(sys.argv[1].encode())
 assert passport() == b"1"

@@ -25,7 +25,7 @@ from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, STEP_LOOK
 from ..stores.records import Records
 from ..wire.seal import digest
-from .results import Results, results_of
+from .stored_results import Results, results_of
 
 if TYPE_CHECKING:
     from ..server.server import Server

@@ -26,7 +26,7 @@ from ..stores.base import GAP, Store
 from ..stores.bounds import STORE_LOOK, TASK_LOOK
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
-from .recent import Recent
+from .replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -102,7 +102,7 @@ class _Spread:
         self._outbox = Outbox(store, NEWS_WAITING)
         self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
         self._hub.spread = self._spread
-        self._recent = Recent(self._hub, time.monotonic)
+        self._recent = ReplayBuffer(self._hub, time.monotonic)
         self._hub.heard, self._hub.again = self._recent.note, self._recent.tell_again
 
     def _spread(self, news: News) -> None:

@@ -11,7 +11,7 @@ from ..core.channel import Session
 from ..stores.records import Records
 
 
-class KeptSession(Struct, frozen=True, omit_defaults=True):
+class StoredSession(Struct, frozen=True, omit_defaults=True):
     """What the store has of a session beside its id."""
 
     until: float
@@ -29,7 +29,7 @@ class KeptSession(Struct, frozen=True, omit_defaults=True):
     places: tuple[str, ...] = ()
 
 
-records = Records(KeptSession)
+records = Records(StoredSession)
 
 
 def name_of(id: str) -> str:
@@ -37,7 +37,7 @@ def name_of(id: str) -> str:
     return hashlib.blake2b(id.encode(), digest_size=16).hexdigest()
 
 
-def wished(before: KeptSession, session: Session) -> KeptSession:
+def wished(before: StoredSession, session: Session) -> StoredSession:
     """What was kept, as ``session`` would have it."""
     return replace(
         before,
@@ -49,7 +49,9 @@ def wished(before: KeptSession, session: Session) -> KeptSession:
     )
 
 
-def merged(kept: KeptSession, before: KeptSession, wish: KeptSession, listener: str | None) -> KeptSession:
+def merged(
+    kept: StoredSession, before: StoredSession, wish: StoredSession, listener: str | None
+) -> StoredSession:
     """What is kept, with what ``wish`` changes of ``before``; ``listener`` has the general stream, unless None."""
     old, now = set(before.subscriptions), set(wish.subscriptions)
     tasks = {id: note for id, note in kept.tasks.items() if id in wish.tasks or id not in before.tasks}

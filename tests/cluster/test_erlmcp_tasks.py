@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, ProtocolError
+from tests.cluster.test_failover import address
 from tests.http.children import child
 from tests.support.aio import run_limited
 from tests.support.waiting import found
-from tests.workers.test_failover import address
 
 SERVER = """
 import asyncio

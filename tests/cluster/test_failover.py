@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from dovetail import Client
+from tests.cluster.fleet import Customer, shop, write
 from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post, resume, stream
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer
 from tests.support.waiting import HANG, until
 from tests.support.web import Site, Web, text
-from tests.workers.fleet import Customer, shop, write
 
 STOCK = "fleet://stock/x"
 

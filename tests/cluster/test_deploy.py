@@ -46,7 +46,7 @@ def test_every_command_of_the_page_starts_and_stops_in_order(command: str, tmp_p
         words = shlex.split(
             command.replace("8000", str(port)).replace("localhost:6379", f"127.0.0.1:{redis.port}")
         )
-        words[words.index("server.py")] = str(ROOT / "tests" / "workers" / "shop.py")
+        words[words.index("server.py")] = str(ROOT / "tests" / "cluster" / "shop.py")
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         with subprocess.Popen(
             [sys.executable, "-m", "dovetail.cli.main", *words[1:]],

@@ -161,7 +161,7 @@ Handler = Callable[[Any, str], Known | None]
 """Takes a letter and the id of its sender; what it returns is the reply, if one is wanted."""
 
 
-class Mail:
+class MessageBus:
     """The letters of one process. Set ``handlers`` before `start`."""
 
     def __init__(self, store: Store, server: str) -> None:

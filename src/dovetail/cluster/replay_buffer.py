@@ -14,7 +14,7 @@ from ..core.subscriptions import Hub, News, Subscriber, above
 from ..stores.bounds import RECENT_NEWS, RECENT_SECONDS
 
 
-class Recent:
+class ReplayBuffer:
     """What the subscribers of ``hub`` were told of lately."""
 
     def __init__(self, hub: Hub, clock: Callable[[], float]) -> None:

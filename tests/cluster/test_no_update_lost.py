@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.test_failover import site
 from tests.http.children import NEWEST, child
 from tests.http.talk import stream
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer
 from tests.support.waiting import turns
 from tests.support.web import Site, Web
-from tests.workers.test_failover import site
 
 FILE = """
 from dovetail import Server

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Handle, Server, ToolError
+from dovetail.cluster.stored_sessions import name_of
 from dovetail.model.meta import IDEMPOTENCY_KEY
 from dovetail.server.tasks.kept import WORK
 from dovetail.stores import SqliteStore
-from dovetail.workers.kept_sessions import name_of
 from tests.http.talk import NEWEST
 from tests.support.aio import run
 from tests.support.waiting import found, until
@@ -100,7 +100,7 @@ async def test_a_handle_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_a_task_that_cannot_be_read_keeps_nobody_from_those_that_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.workers.durable.TASK_LOOK", 0.05)
+    monkeypatch.setattr("dovetail.cluster.durable_tasks.TASK_LOOK", 0.05)
 
     @run
     async def scenario() -> None:

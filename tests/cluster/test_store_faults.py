@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.fleet import write
 from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer
 from tests.support.waiting import found
 from tests.support.web import Site, Web, text
-from tests.workers.fleet import write
 
 pytestmark = pytest.mark.redis
 

@@ -38,8 +38,8 @@ from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
 from ..wire.dialects.base import error_from_wire, wire_error
 from .process_registry import Holders
-from .spreading import Spreading
-from .steps import Steps
+from .stored_steps import Steps
+from .task_dispatch import TaskDispatch
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -74,7 +74,7 @@ class Worker(Protocol):
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None: ...
 
 
-class Durable:
+class DurableTasks:
     """The leases of one process on tasks, and its look for those of the dead."""
 
     def __init__(self, server: Server, kept: KeptTasks, worker: Worker) -> None:
@@ -85,7 +85,7 @@ class Durable:
         self._token = secrets.token_hex(8)
         self._held: dict[str, tuple[str, Callable[[], None]]] = {}
         """Task → its key, and how to stop listening for commands."""
-        self._spreading = Spreading(self._store, server.name, self._token)
+        self._spreading = TaskDispatch(self._store, server.name, self._token)
         self._holders = Holders(kept)
         self._relays: set[asyncio.Task[None]] = set()
         self._obeying: set[asyncio.Task[None]] = set()

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from bench import peers
 
+from tests.cluster.fleet import Customer, shop, write
+from tests.cluster.test_failover import address, machines, victim
 from tests.http.children import child
 from tests.peers.environment import need
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer
 from tests.support.waiting import until
-from tests.workers.fleet import Customer, shop, write
-from tests.workers.test_failover import address, machines, victim
 
 pytestmark = pytest.mark.peer
 
