@@ -56,7 +56,9 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path: 
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("words", [["--ws"], ["--http", "--workers", "2"]])
+@pytest.mark.parametrize(
+    "words", [["--ws"], ["--http", "--workers", "2"], ["--http", "--client-ca", "ca.pem"]]
+)
 def test_an_option_that_means_nothing_here_is_refused(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "server.py"
     path.write_text("import mcp\n")

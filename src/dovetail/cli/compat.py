@@ -28,6 +28,10 @@ def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> i
     for unusable in ("ws", "reload"):
         if getattr(options, unusable):
             raise CompatError(f"--{unusable}: a server of FastMCP or the SDK cannot be served so")
+    if options.client_ca:
+        raise CompatError(
+            "--client-ca: a server of FastMCP or the SDK cannot check client certificates; use a reverse proxy"
+        )
     if options.workers > 1:
         raise CompatError("--workers: a server of FastMCP or the SDK runs in one process")
     target.prepare(options)
