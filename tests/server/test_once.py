@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, ProtocolError, Server
+from dovetail import Client, Context, Principal, ProtocolError, Server
+from dovetail.middleware import Middleware
 from dovetail.stores import MemoryStore, SqliteStore
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
@@ -342,3 +343,89 @@ async def test_a_result_too_large_to_be_kept_is_known_to_have_been_made() -> Non
         assert again["data"]["kind"] == "call_interrupted"
         assert "was made" in again["message"]
         assert till.runs == 1
+
+
+class Shop:
+    """A server with a store whose tool may run as a task."""
+
+    def __init__(self, *guards: Any, task: Any, **rights: Any) -> None:
+        self.runs = 0
+        self.server = Server("shop", store=MemoryStore(), middleware=guards)
+
+        @self.server.tool(task=task, **rights)
+        async def pay() -> str:
+            self.runs += 1
+            return f"paid {self.runs}"
+
+    async def pay(self, way: str, *scopes: str) -> dict[str, Any]:
+        revision = "2025-11-25" if way == "core" else "2026-07-28"
+        declared: dict[str, Any] = (
+            {"extensions": {"io.modelcontextprotocol/tasks": {}}} if way == "extension" else {}
+        )
+        peer = Peer(self.server, revision, capabilities=declared)
+        peer.principal, peer.meta = Principal("ann", scopes=frozenset(scopes)), {KEY: "k"}
+        return await peer.send(
+            "tools/call", name="pay", arguments={}, **({"task": {}} if way == "core" else {})
+        )
+
+
+WAYS = {"plain": "forbidden", "core": "optional", "extension": "required"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@run
+async def test_a_repeat_is_authorized_anew(way: str) -> None:
+    shop = Shop(task=WAYS[way], scopes=["pay"])
+    async with shop.server.running():
+        assert "result" in await shop.pay(way, "pay")
+        assert "error" in await shop.pay(way)
+        assert "result" in await shop.pay(way, "pay")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@run
+async def test_a_component_that_is_admitted_no_more_is_not_repeated(way: str) -> None:
+    class Switch(Middleware):
+        on = True
+
+        def admits(self, component: Any) -> bool:
+            return self.on
+
+    switch = Switch()
+    shop = Shop(switch, task=WAYS[way])
+    async with shop.server.running():
+        assert "result" in await shop.pay(way)
+        switch.on = False
+        assert "error" in await shop.pay(way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@run
+async def test_every_repeat_passes_the_middleware(way: str) -> None:
+    class Counting(Middleware):
+        seen = 0
+
+        async def call_tool(self, request: Any, call_next: Any) -> Any:
+            self.seen += 1
+            return await call_next(request)
+
+    counting = Counting()
+    shop = Shop(counting, task=WAYS[way])
+    async with shop.server.running():
+        first, second = await shop.pay(way), await shop.pay(way)
+        assert first["result"] == second["result"]
+        assert counting.seen == 2
+    assert shop.runs == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@run
+async def test_a_repeat_through_another_server_is_authorized_anew(way: str) -> None:
+    shop = Shop(task=WAYS[way], scopes=["pay"])
+    shop.server.store = None
+    front = Server("front", store=MemoryStore())
+    front.mount(shop.server)
+    async with front.running():
+        shop.server = front
+        assert "result" in await shop.pay(way, "pay")
+        assert "error" in await shop.pay(way)

@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.server")
 
+Repeat = Callable[[Callable[[], Raw]], Awaitable[Struct | Raw]]
 _NOT_KEPT: Final = "The call was made, but its result was too large to be kept"
 _NOT_RUN: Final = frozenset({"too_many_tools", "too_many_tasks"})
 """Refused for want of room: the next try may find some."""
@@ -89,25 +89,35 @@ class IdempotentCalls:
                 return execute(request)
 
             def again(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-                return execute(msgspec.structs.replace(request, call=call, channel=channel))
+                return execute(replace(request, call=call, channel=channel))
 
+            # The handler checks the rights, but a repeat does not get there.
+            self._server.pipeline.authorize(request)
             return self.run(call, request.channel, again)
 
         return run
 
-    def run(self, call: Call, channel: Channel, respond: Respond) -> Awaitable[Struct | Raw]:
-        """Answer ``call`` with ``respond``, or with what was answered under its key before."""
+    def run(
+        self, call: Call, channel: Channel, respond: Respond, repeat: Repeat | None = None
+    ) -> Awaitable[Struct | Raw]:
+        """Answer ``call`` with ``respond``, or with what was answered under its key before.
+
+        ``repeat`` gets that answer instead of the caller, where it has not passed the middleware yet.
+        """
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
         if self._server.lent is not None:
             key = None  # a server around this one, which has a store, has seen to it
-        return respond(call, channel) if key is None else self._once(call, channel, key, respond)
+        return respond(call, channel) if key is None else self._once(call, channel, key, respond, repeat)
 
-    async def _once(self, call: Call, channel: Channel, key: Any, respond: Respond) -> Struct | Raw:
+    async def _once(
+        self, call: Call, channel: Channel, key: Any, respond: Respond, repeat: Repeat | None
+    ) -> Struct | Raw:
         name, mark, me = _name(call, _checked(key)), _mark(call), secrets.token_hex(8)
         while True:
             record = await self._read(name, mark)
             if record is not None and not _open(record):
-                return _answer(record, call)
+                kept = partial(_answer, record, call)
+                return kept() if repeat is None else await repeat(kept)
             claim = asyncio.create_task(self._claim(name, mark, me, record, call))
             try:
                 fence = await asyncio.shield(claim)

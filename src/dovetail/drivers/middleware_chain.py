@@ -87,6 +87,8 @@ class Request(Struct, eq=False):
     """The call becomes a task when the chain has let it through."""
     resumed: bool = False
     """Another process has let this call through its chain. Rates and approvals are not asked for again."""
+    repeated: bool = False
+    """The task of this call exists already, from an earlier try. Approvals are not asked for again."""
     task: Any = None
     """What runs this call as a task: see `on_task`."""
 

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
-from ..core.rights import Rights
+from ..core.rights import Rights, unknown
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import (
     Component,
@@ -103,7 +103,13 @@ class Once(Protocol):
     """The member of ``_meta`` that has it."""
 
     def around(self, execute: Next) -> Next: ...
-    def run(self, call: Call, channel: Channel, respond: Respond) -> Awaitable[Struct | Raw]: ...
+    def run(
+        self,
+        call: Call,
+        channel: Channel,
+        respond: Respond,
+        repeat: Callable[[Callable[[], Raw]], Awaitable[Struct | Raw]] | None = None,
+    ) -> Awaitable[Struct | Raw]: ...
 
 
 class Pipeline:
@@ -219,9 +225,9 @@ class Pipeline:
         if face is None:
             return await self._chain(request)
         begin = partial(self._begin, request, face, wish)
-        return await (
-            begin(request.call, channel) if self.once is None else self.once.run(request.call, channel, begin)
-        )
+        if self.once is None:
+            return await begin(request.call, channel)
+        return await self.once.run(request.call, channel, begin, partial(self._repeat, request))
 
     async def _begin(
         self, request: Request, face: Any, wish: Any, call: Call, channel: Channel
@@ -229,6 +235,15 @@ class Pipeline:
         tasks = self._server.tasks
         assert tasks is not None
         return await tasks.begin(replace(request, call=call, channel=channel), face, wish, self._chain)
+
+    async def _repeat(self, request: Request, kept: Callable[[], Raw]) -> Struct | Raw:
+        """Give the task that a call became before to its caller, as the middleware lets it through now."""
+
+        async def answered(request: Request) -> Raw:
+            self.authorize(request)
+            return kept()
+
+        return await self._chain(replace(request, run=answered, repeated=True))
 
     def resume(self, call: Call, channel: Channel, task: Any) -> Awaitable[Struct | Raw]:
         """Run a call again that another process has let through: it is resolved already."""
@@ -370,6 +385,24 @@ class Pipeline:
         if outer == component.name:
             return component
         return replace(component, aliases=component.aliases | {outer})
+
+    # --- authorize ------------------------------------------------------------------------------------------
+
+    def authorize(self, request: Request) -> None:
+        """Check that the caller may use a tool, where its handler does not get to check it.
+
+        Raises:
+            ProtocolError: they may not.
+        """
+        call, elsewhere = request.call, self._server.elsewhere
+        if self.admits is not None and not self.admits(request.component):
+            raise _not_found(request)
+        name = call.params.name
+        tool = self._tools.get(name)
+        if tool is None and elsewhere is not None:
+            tool = elsewhere.task_tool(name)
+        if tool is not None and tool.rights and unknown(tool.rights, call.principal):
+            raise _not_found(request)
 
     # --- execute --------------------------------------------------------------------------------------------
 
