@@ -21,7 +21,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "cluster"}),
     frozenset({"gateway", "openapi", "manifest", "refusals", "sync"}),
     frozenset({"compat"}),
-    frozenset({"testing", "cli", "inspector", "tooling"}),
+    frozenset({"testing", "cli", "inspector"}),
 )
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 

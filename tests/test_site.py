@@ -70,7 +70,7 @@ def test_every_picture_of_the_inspector_stands_where_it_is_spoken_of() -> None:
     spoken = [name for page in pages for name in re.findall(r"<!-- picture (\w+): [^>]+ -->", page)]
     tests = [
         *(ROOT / "tests" / "inspector").glob("test_*.py"),
-        ROOT / "tests" / "tooling" / "test_newcomer.py",
+        ROOT / "tests" / "cli" / "test_newcomer.py",
     ]
     taken = [name for path in tests for name in re.findall(r'picture\(page, "(\w+)"\)', path.read_text())]
     assert sorted(spoken) == sorted(taken)

@@ -47,9 +47,9 @@ WANTING = {
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.middleware import Tracing",
     "yaml": "from dovetail.wire.frontmatter import read_frontmatter; read_frontmatter('---\\na: 1\\n---')",
-    "tomlkit": "from dovetail.tooling.toml_files import put; put('', ('a', 'b'), {})",
-    "ruamel.yaml": "from dovetail.tooling.yaml_files import put; put('', ('a', 'b'), {})",
-    "libcst": "from dovetail.tooling.migrate import migrated; migrated(b'import fastmcp')",
+    "tomlkit": "from dovetail.cli.toml_files import put; put('', ('a', 'b'), {})",
+    "ruamel.yaml": "from dovetail.cli.yaml_files import put; put('', ('a', 'b'), {})",
+    "libcst": "from dovetail.cli.migrate import migrated; migrated(b'import fastmcp')",
 }
 """Module → a program that wants it, and says so where it is not there."""
 

@@ -26,9 +26,9 @@ from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Timeouts
 from ..telemetry.terminal import log_to_stderr, printable
-from ..tooling.dotenv import read_dotenv
 from . import costs, output
 from .asking import ask
+from .dotenv import read_dotenv
 from .output import Bar, Printer, stderr_of_child
 from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split

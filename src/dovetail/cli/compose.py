@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..telemetry.terminal import printable
-from ..tooling.settings import take_defaults
 from ..wire.revisions import BY_NAME
 from .call import read_target
+from .option_sources import take_defaults
 from .output import stderr_of_child
 from .run import add_transports, check_transport, divert, serve, typed
 from .servers_file import gateway_of

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
 from ..stores.urls import check
-from ..tooling import settings
-from . import target
+from . import option_sources, target
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -32,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
         help="the program is one of FastMCP or the official SDK (usually found out)",
     )
     next(one for one in result._actions if one.dest == "target").nargs = "?"  # pyright: ignore[reportPrivateUsage]
-    settings.add_environment(result)
+    option_sources.add_environment(result)
     result.add_argument(
         "--reload",
         action="store_true",
@@ -52,14 +51,18 @@ def add_transports(result: argparse.ArgumentParser) -> None:
     add("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
     add("--unix", metavar="PATH", help="newline-framed messages over a Unix socket")
     result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
-    result.add_argument("--port", type=settings.PORT, default=8000, help="port to bind (default: 8000)")
+    result.add_argument("--port", type=option_sources.PORT, default=8000, help="port to bind (default: 8000)")
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
     result.add_argument("--json", action="store_true", help="print the address as JSON, on stderr")
     group = result.add_argument_group("with --http, --sse or --ws")
     group.add_argument(
-        "--workers", type=settings.number(1), default=1, metavar="N", help="processes that share the port"
+        "--workers",
+        type=option_sources.number(1),
+        default=1,
+        metavar="N",
+        help="processes that share the port",
     )
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
@@ -75,7 +78,7 @@ def add_transports(result: argparse.ArgumentParser) -> None:
 
 
 def main(command: str, arguments: list[str]) -> int:
-    words, rest = settings.cut(arguments)
+    words, rest = option_sources.cut(arguments)
     known = parser().parse_known_args(words)[0]
     if (known.target is None) == (known.module is None) and not {"-h", "--help"} & {*words}:
         parser().error("give a FILE, a URL or an mcp.json, or a MODULE after -m, and one of them only")
@@ -86,7 +89,7 @@ def main(command: str, arguments: list[str]) -> int:
         known.env = []  # for bridge and gateway, --env is for the command they start
         os.environ |= _environment(parser(), known)
         # Only options of `run`: a .env must not agree to the commands of the file beside it (--yes).
-        ours = {settings.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
+        ours = {option_sources.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
         return compose.main(other, arguments, {name: os.environ[name] for name in ours})
     options = read(parser(), words)
     divert(options)
@@ -111,7 +114,7 @@ def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespa
     """
     given = typed(parsing, words)
     found = _environment(parsing, given)
-    settings.take_defaults(parsing, found, given)
+    option_sources.take_defaults(parsing, found, given)
     options = parsing.parse_args(words)
     check_transport(parsing, given, options)
     options.env_files = given.env_files
@@ -137,9 +140,9 @@ def check_transport(
 def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, str]:
     file = target.split(given.target or "")[0]
     try:
-        os.environ |= settings.said(given)
-        given.env_files = settings.files(given, file if os.path.isfile(file) else None)
-        return settings.filled(given.env_files, os.environ)
+        os.environ |= option_sources.said(given)
+        given.env_files = option_sources.files(given, file if os.path.isfile(file) else None)
+        return option_sources.filled(given.env_files, os.environ)
     except (ValueError, OSError) as error:
         parsing.error(str(error))
 

@@ -10,11 +10,10 @@ from ..cluster.task_worker import work
 from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
 from ..stores.urls import check
-from ..tooling import settings
 from ..transports.bind_address import print_line
 from ..transports.running import Stop
 from ..transports.running import run as run_process
-from . import target
+from . import option_sources, target
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument(
         "--tasks",
-        type=settings.number(1),
+        type=option_sources.number(1),
         default=WORKER_TASKS,
         metavar="N",
         help=f"at once (default: {WORKER_TASKS})",

@@ -229,7 +229,7 @@ async def doctor(inspector: Inspector, asked: Asked) -> Any:
     target = connection.wish.target
     if target.kind not in ("http", "child"):
         raise DovetailError("the doctor comes to URLs, files and commands")
-    from ..tooling.doctor import examine
+    from ..cli.doctor import examine
 
     def connect(revision: str | None) -> Client:
         options = connection.options(revision or connection.wish.revision)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..auth.commands.choosing import add_option, read_headers
+from ..cli import option_sources
 from ..cli.call import add_environment, environment_of
 from ..settings import Limits
 from ..telemetry.terminal import log_to_stderr
-from ..tooling import settings
 
 if TYPE_CHECKING:
     from ..transports.running import Stop
@@ -41,7 +41,11 @@ def parser() -> argparse.ArgumentParser:
 def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
     """The options of every command that opens the inspector."""
     parser.add_argument(
-        port, type=settings.PORT, default=0, metavar="N", help="port of the page (default: any free one)"
+        port,
+        type=option_sources.PORT,
+        default=0,
+        metavar="N",
+        help="port of the page (default: any free one)",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the link only")
     parser.add_argument("--json", action="store_true", help="print it as JSON for scripts")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..cli import option_sources
 from ..cli.target import TargetError, split
 from ..client.connecting.targets import parse_target
 from ..drivers.duplex import lifespan
@@ -26,7 +27,6 @@ from ..gateway import Proxy
 from ..server.persistence import STORE
 from ..settings import HttpOptions, Limits
 from ..telemetry.terminal import printable
-from ..tooling import settings
 from ..transports import running, stdio
 from ..transports.bind_address import BindAddress, print_line, serving_on
 from .app import InspectorApp
@@ -81,7 +81,7 @@ class Reloading:
 
     def _environment(self) -> dict[str, str]:
         try:
-            return settings.filled(self._env_files, self._environ)
+            return option_sources.filled(self._env_files, self._environ)
         except ValueError as error:
             raise TargetError(str(error)) from None
 
@@ -147,19 +147,21 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
     result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
-    result.add_argument("--port", type=settings.PORT, default=8000, help="port of the server (default: 8000)")
-    settings.add_environment(result)
+    result.add_argument(
+        "--port", type=option_sources.PORT, default=8000, help="port of the server (default: 8000)"
+    )
+    option_sources.add_environment(result)
     add_page(result, "--inspector-port")
     return result
 
 
 def main(command: str, arguments: list[str]) -> int:
-    words, rest = settings.cut(arguments)
+    words, rest = option_sources.cut(arguments)
     parsing = parser()
     options = parsing.parse_args(words)
     try:
-        os.environ |= settings.said(options)
-        options.env_files = settings.files(options, split(options.target)[0])
+        os.environ |= option_sources.said(options)
+        options.env_files = option_sources.files(options, split(options.target)[0])
     except (ValueError, OSError) as error:
         parsing.error(str(error))
     options.arguments = rest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.cli.clients import CLIENTS
 from dovetail.cli.main import main
-from dovetail.tooling.clients import CLIENTS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "clients"
 STEP = re.compile(

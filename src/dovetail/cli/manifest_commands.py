@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..cli.call import client_of, client_parser
-from ..cli.output import Printer
-from ..cli.servers_file import failed
 from ..errors import DovetailError
 from ..manifest import diff, lock
 from ..telemetry.terminal import log_to_stderr, printable
+from .call import client_of, client_parser
 from .files import write_atomically
+from .output import Printer
+from .servers_file import failed
 
 
 def main(command: str, arguments: Sequence[str]) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from .. import __version__
-from ..cli.output import Printer
 from ..errors import DovetailError
+from .output import Printer
 
 _TEMPLATE: Final = Path(__file__).with_name("template")
 """The files, by their places; ``@NAME@``, ``@MODULE@``, ``@OWNER@`` and ``@VERSION@`` are filled in."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.cli import jsonc
+from dovetail.cli.clients import CLIENTS
+from dovetail.cli.install import BACKUP
 from dovetail.cli.main import main
-from dovetail.tooling import jsonc
-from dovetail.tooling.clients import CLIENTS
-from dovetail.tooling.install import BACKUP
 
 Captured = pytest.CaptureFixture[str]
 

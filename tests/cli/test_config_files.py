@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail import DovetailError
-from dovetail.tooling import config_files, jsonc
-from dovetail.tooling.clients import CLIENTS
-from dovetail.tooling.config_files import ConfigError
+from dovetail.cli import config_files, jsonc
+from dovetail.cli.clients import CLIENTS
+from dovetail.cli.config_files import ConfigError
 
 ENTRY: dict[str, Any] = {"command": "py", "args": ["a b", 'c"d', "é\\"], "env": {"UNITS": "m"}}
 CURSOR, CODEX, GOOSE = CLIENTS["cursor"], CLIENTS["codex"], CLIENTS["goose"]

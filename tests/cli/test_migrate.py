@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.cli.main import main
-from dovetail.tooling.migrate import marks, migrated
+from dovetail.cli.migrate import marks, migrated
 from tests.compat.miniature import HERE, answers, recorded
 
 WHOLE = ["fastmcp/resources", "fastmcp/signatures", "sdk/resources", "sdk/returns", "sdk/signatures"]

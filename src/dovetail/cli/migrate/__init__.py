@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...cli.output import Printer
 from ...errors import DovetailError
 from ...extras import missing
 from ..files import write_atomically
+from ..output import Printer
 
 
 def main(command: str, arguments: Sequence[str]) -> int:

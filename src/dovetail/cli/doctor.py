@@ -23,8 +23,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .. import extras
-from ..cli.call import client_of, client_parser
-from ..cli.output import Printer
 from ..client import Client
 from ..client.conversation import NORMAL
 from ..errors import DovetailError, ProtocolError, TransportError
@@ -35,9 +33,19 @@ from ..telemetry.terminal import log_to_stderr
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, REVISIONS, newest
-from .bounds import EXAMINED_SECONDS, METRICS_BYTES, PINGS, SLOW_PING
+from .call import client_of, client_parser
 from .conformance import judge
 from .findings import Finding, State, broken, conclude, lines_of, note, ok
+from .output import Printer
+
+SLOW_PING: Final = 0.5
+"""Seconds from which a server is called slow."""
+PINGS: Final = 5
+"""Pings that are measured."""
+EXAMINED_SECONDS: Final = 10.0
+"""Seconds that one check may take."""
+METRICS_BYTES: Final = 1 << 20
+"""The largest page of metrics that is read, in bytes."""
 
 Connect = Callable[[str | None], Client]
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

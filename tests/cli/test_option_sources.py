@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dovetail import Server
+from dovetail.cli import option_sources
 from dovetail.cli.run import parser, read
-from dovetail.tooling import settings
 from tests.support.aio import run
 from tests.support.web import served
 
@@ -68,20 +68,20 @@ def test_the_environment_the_files_and_the_arguments_reach_the_program(tmp_path:
 )
 def test_every_option_has_a_name_in_the_environment(environ: dict[str, str], name: str, value: Any) -> None:
     made = parser()
-    settings.take_defaults(made, environ)
+    option_sources.take_defaults(made, environ)
     assert vars(made.parse_args(["server.py"]))[name] == value
 
 
 def test_the_command_line_wins_and_wrong_values_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     made = parser()
-    settings.take_defaults(made, {"DOVETAIL_PORT": "9000"})
+    option_sources.take_defaults(made, {"DOVETAIL_PORT": "9000"})
     assert made.parse_args(["server.py", "--port", "7"]).port == 7
     for environ in ({"DOVETAIL_LOG_LEVEL": "loud"}, {"DOVETAIL_HTTP": "maybe"}):
         with pytest.raises(SystemExit) as caught:
-            settings.take_defaults(parser(), environ)
+            option_sources.take_defaults(parser(), environ)
         assert caught.value.code == 2
     made = parser()
-    settings.take_defaults(made, {"DOVETAIL_PORT": "x"})
+    option_sources.take_defaults(made, {"DOVETAIL_PORT": "x"})
     with pytest.raises(SystemExit):
         made.parse_args(["server.py"])
 

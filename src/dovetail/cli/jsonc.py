@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from .bounds import CONFIG_DEPTH
+CONFIG_DEPTH: Final = 200
+"""Levels of nesting in a configuration."""
+
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _SAME_LINE: Final = re.compile(r"[ \t]*(?:/\*[^\r\n]*?\*/[ \t]*)*(?://[^\r\n]*)?")

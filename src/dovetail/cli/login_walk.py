@@ -20,7 +20,6 @@ from ..auth.core.examination import STEPS, examine
 from ..auth.core.problems import AuthError, Fault
 from ..auth.core.registration import Identity
 from ..auth.core.steps import Progress
-from ..cli.output import Printer
 from ..client import Client
 from ..client.fetch import StatusError
 from ..errors import DovetailError, ProtocolError, TransportError
@@ -30,6 +29,7 @@ from ..transports.http.client.guarded_fetch import AddressGuard
 from ..transports.http.client.pool import HttpFetch
 from ..transports.http.client.requests import refusal_reason
 from .findings import Finding, broken, conclude, lines_of, ok
+from .output import Printer
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..auth.core.problems import Fault
-from ..cli.output import Bad, Doubtful, Good, Printer
+from .output import Bad, Doubtful, Good, Printer
 
 State = Literal["ok", "note", "broken"]
 

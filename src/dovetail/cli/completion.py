@@ -18,9 +18,9 @@ _SCRIPTS: Final = Path(__file__).with_name("shells")
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Print one of the scripts; returns the exit status."""
-    from ..cli.main import COMMANDS
     from ..wire.revisions import BY_NAME
     from .clients import CLIENTS
+    from .main import COMMANDS
 
     parser = argparse.ArgumentParser(prog="dovetail completion", description="Print completion for a shell.")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))

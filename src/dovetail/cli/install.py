@@ -16,16 +16,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..cli.output import Bold, Printer, Row
-from ..cli.target import split
 from ..errors import DovetailError
 from ..middleware.sensitive_data import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
-from .bounds import CHECK_SECONDS, CONFIG_BYTES
 from .clients import CLIENTS, Installed, KnownClient
 from .files import write_atomically
-from .settings import cut
+from .option_sources import cut
+from .output import Bold, Printer, Row
+from .target import split
+
+CHECK_SECONDS: Final = 30.0
+"""Seconds a server has to start before `dovetail install` writes it down."""
+CONFIG_BYTES: Final = 16 << 20
+"""The largest configuration of a client that is read, in bytes."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names become parts of tool names, of file names and, in some clients, of a shell's words."""
