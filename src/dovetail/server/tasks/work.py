@@ -157,6 +157,7 @@ class Tasks:
         finally:
             job.detaching.set()
         self._create(job)
+        await asyncio.sleep(0)  # the call sends its reply first: a client does not know the task before
         await self._start(job)
 
     def _create(self, job: Job) -> None:
