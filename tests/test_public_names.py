@@ -15,6 +15,7 @@ from dovetail import auth, middleware
 from dovetail.cli.main import COMMANDS
 from dovetail.cli.main import main as command_line
 from dovetail.errors import DovetailError
+from dovetail.manifest.contract import Contract
 from dovetail.server.registering.options import ToolOptions
 
 PROMISED = [
@@ -271,6 +272,7 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
         dovetail.Server.transform,
         "describe exclude hide include max_bytes preset_arguments rename schemas",
     ),
+    "Server.watch": (dovetail.Server.watch, "uri source interval"),
     "Server.health.add": (dovetail.Server("x").health.add, "name check interval timeout failure_threshold"),
     "Context.create_handle": (dovetail.Context.create_handle, "value ttl"),
     "Context.report_progress": (dovetail.Context.report_progress, "progress total message"),
@@ -278,13 +280,15 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
         dovetail.Client,
         """
         target auth contract dialect discovery_timeout headers http middleware on_elicit on_list_changed on_log
-        on_message on_resource_updated on_roots on_sample on_state on_task reconnect revision server_cache timeouts
+        on_message on_resource_updated on_roots on_sample on_state on_task ping_interval reconnect revision
+        server_cache timeouts
         """,
     ),
     "Client.call_tool": (
         dovetail.Client.call_tool,
         "name arguments check idempotency_key on_progress timeout",
     ),
+    "Contract": (Contract, "lock allow check_interval"),
     "Handle": (dovetail.Handle, "value"),
     "Principal": (dovetail.Principal, "subject issuer scopes claims client_id"),
     "Reconnect": (dovetail.Reconnect, "initial_delay max_delay max_attempts retry_calls"),
@@ -293,6 +297,7 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
     "Audit": (middleware.Audit, "path checkpoint"),
     "Caching": (middleware.Caching, "ttl"),
     "CircuitBreaker": (middleware.CircuitBreaker, "failure_threshold reset_timeout success_threshold per"),
+    "ClientWorkarounds": (middleware.ClientWorkarounds, "exclude"),
     "ConcurrencyLimit": (middleware.ConcurrencyLimit, "per_tool per_principal total queue"),
     "Policy": (middleware.Policy, "disabled allow approve arguments"),
     "RateLimit": (

@@ -47,15 +47,15 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
     assert {
         found[check]["state"] for check in ("CORS", "Host", "headers", "sessions", "tools", "timing")
     } == {"ok"}
-    assert found["quirks"]["state"] == "note"
+    assert found["workarounds"]["state"] == "note"
     assert found["conformance 2026-07-28"]["detail"] == "6 of 6 checks"
     assert found["conformance 2024-11-05"]["detail"] == "4 of 4 checks"
-    assert "ClientWorkarounds(" in found["quirks"]["advice"]
+    assert "ClientWorkarounds(" in found["workarounds"]["advice"]
 
 
 @pytest.mark.parametrize("on", [(), ("accept-without-json", "modern-header-on-legacy")])
 @run
-async def test_every_row_of_the_quirks_is_shown_on_or_off_and_how_often_it_was_of_use(
+async def test_every_row_of_the_workarounds_is_shown_on_or_off_and_how_often_it_was_of_use(
     on: tuple[str, ...], capsys: Captured
 ) -> None:
     server = Server("bent", middleware=[ClientWorkarounds(*on)] if on else [], client_workarounds=False)
@@ -65,8 +65,8 @@ async def test_every_row_of_the_quirks_is_shown_on_or_off_and_how_often_it_was_o
             await asyncio.to_thread(main, ["doctor", url, "--json"])
             found = json.loads(capsys.readouterr().out)["findings"]
         assert server.hub.sessions == 0
-    shown = [(one["detail"], one["state"]) for one in found if one["check"] == "quirks"]
-    assert [detail.split()[0] for detail, _ in shown] == [quirk.name for quirk in WORKAROUNDS]
+    shown = [(one["detail"], one["state"]) for one in found if one["check"] == "workarounds"]
+    assert [detail.split()[0] for detail, _ in shown] == [workaround.name for workaround in WORKAROUNDS]
     assert {detail.split()[0] for detail, state in shown if state == "ok"} == set(on)
     assert sum("is served, 1 times so far:" in detail for detail, _ in shown) == len(on)
 

@@ -81,7 +81,7 @@ WRONG: list[dict[str, Any]] = [
     {"timeouts": 3}, {"on_elicit": "yes"}, {"on_roots": 1}, {"on_log": [print]}, {"limits": 3}, {"middleware": 3},
     {"reconnect": "no"}, {"revision": ["2025-06-18"]}, {"dialect": [1]}, {"headers": 3}, {"capabilities": "x"},
     {"client_info": "me"}, {"cache": 3}, {"env": "A=b"}, {"cwd": 3}, {"proxy": 3}, {"discovery_timeout": "1"},
-    {"keep_alive": "1"}, {"server_cache": 3},
+    {"ping_interval": "1"}, {"server_cache": 3},
 ]  # fmt: skip
 
 

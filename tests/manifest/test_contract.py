@@ -145,7 +145,7 @@ async def test_a_look_can_be_good_for_a_while(tmp_path: Path) -> None:
     path = await locked(weather([]), tmp_path / "mcp.lock")
     heard: list[bytes] = []
     tap = lambda sender, data: heard.append(data) if sender == "client" else None  # noqa: E731
-    contract = Contract(path, every=3600)
+    contract = Contract(path, check_interval=3600)
     async with Client(weather([]), contract=contract, cache=False, on_message=tap) as client:
         for _ in range(3):
             await client.call_tool("forecast", {"city": "Oslo"})

@@ -1,4 +1,4 @@
-"""Clients that break a rule in a known way: refused as ever, and served where the table of quirks is on."""
+"""Clients that break a rule in a known way: refused as ever, and served where the table of workarounds is on."""
 
 import json
 from typing import Any
@@ -71,7 +71,7 @@ async def test_every_rule_holds_without_them() -> None:
     server = shop(client_workarounds=False)
     async with served(server) as site:
         found = await broken(site)
-        assert list(found) == [quirk.name for quirk in WORKAROUNDS]
+        assert list(found) == [workaround.name for workaround in WORKAROUNDS]
         assert [status for status in found.values() if status < 400] == []
     assert [use.on for use in workarounds_of(server)] == [False] * len(WORKAROUNDS)
 
@@ -86,12 +86,14 @@ async def test_every_rule_is_bent_with_it_and_counted() -> None:
             assert [(use.on, use.count) for use in workarounds_of(server)] == [(True, times)] * len(
                 WORKAROUNDS
             )
-        counted = {name: metrics.read("dovetail_quirks_total", name=name) for name in found_names()}
+        counted = {
+            name: metrics.read("dovetail_client_workarounds_total", name=name) for name in found_names()
+        }
         assert counted == dict.fromkeys(found_names(), 2.0)
 
 
 def found_names() -> list[str]:
-    return [quirk.name for quirk in WORKAROUNDS]
+    return [workaround.name for workaround in WORKAROUNDS]
 
 
 @pytest.mark.parametrize("name", found_names())
@@ -100,7 +102,7 @@ async def test_each_is_turned_on_and_off_by_its_name(name: str) -> None:
     others = set(found_names()) - {name}
     for middleware, wanted in (
         (ClientWorkarounds(name), {name}),
-        (ClientWorkarounds(without=[name]), others),
+        (ClientWorkarounds(exclude=[name]), others),
     ):
         async with served(shop(middleware)) as site:
             found = await broken(site)
@@ -129,13 +131,13 @@ async def test_whoever_keeps_the_rules_is_not_counted() -> None:
     assert sum(use.count for use in workarounds_of(server)) == 0
 
 
-def test_a_quirk_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_workaround_is_refused() -> None:
     with pytest.raises(ValueError, match="accept-without-events"):
         ClientWorkarounds("accept-everything")
 
 
 def test_every_row_says_what_is_broken_and_by_whom() -> None:
-    for quirk in WORKAROUNDS:
-        assert quirk.breaks
-        assert quirk.bent
-        assert quirk.seen_in
+    for workaround in WORKAROUNDS:
+        assert workaround.breaks
+        assert workaround.bent
+        assert workaround.seen_in

@@ -76,7 +76,7 @@ async def test_a_value_that_changes_often_is_told_once_in_a_tenth_of_a_second(re
         calls += 1
         return calls
 
-    server.watch("queue://length", count, every=0.0)
+    server.watch("queue://length", count, interval=0.0)
 
     async def same() -> int:
         return calls

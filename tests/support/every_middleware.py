@@ -51,7 +51,7 @@ def generous(audit: Audit) -> list[Middleware]:
         Retry(attempts=1),
         Caching(1e-9),
         Redaction(nothing="what nobody ever says \x00"),
-        ClientWorkarounds(without=[quirk.name for quirk in WORKAROUNDS]),
+        ClientWorkarounds(exclude=[workaround.name for workaround in WORKAROUNDS]),
         ResponseLimit(max_bytes=1 << 40),
     ]
 

@@ -244,7 +244,7 @@ async def test_a_server_with_too_many_tools_counts_the_rest_together() -> None:
 def test_labels_of_anybodys_text_are_escaped_and_cut(openmetrics: bool) -> None:
     metrics = Server("odd").metrics
     for name in hostile_names():
-        metrics.count("dovetail_quirks_total", name)
+        metrics.count("dovetail_client_workarounds_total", name)
     text = metrics.text(openmetrics=openmetrics)
     assert not [line for line in text.splitlines() if line.startswith(b"dovetail_evil")]
     assert b"\x1b" not in text

@@ -101,7 +101,7 @@ import json, os, sys
 from dovetail import Server
 server = Server("x")
 server.metrics.join(sys.argv[1])
-server.metrics.count("dovetail_quirks_total", "a", by=float(sys.argv[2]))
+server.metrics.count("dovetail_client_workarounds_total", "a", by=float(sys.argv[2]))
 server.metrics.set("dovetail_sessions", 7)
 server.metrics.observe("dovetail_store_seconds", 0.02, "get")
 print("ready", flush=True)
@@ -126,10 +126,15 @@ class Process:
 
 def read(server: Server) -> tuple[float, float, float, float]:
     metrics = server.metrics
-    names = ("dovetail_quirks_total", "dovetail_store_seconds", "dovetail_sessions", "dovetail_workers")
+    names = (
+        "dovetail_client_workarounds_total",
+        "dovetail_store_seconds",
+        "dovetail_sessions",
+        "dovetail_workers",
+    )
     found = samples(metrics.text())
     return (
-        found.get('dovetail_quirks_total{name="a"}', 0),
+        found.get('dovetail_client_workarounds_total{name="a"}', 0),
         found.get('dovetail_store_seconds_count{verb="get"}', 0),
         *(metrics.read(name) for name in names[2:]),
     )
@@ -159,7 +164,7 @@ def test_two_servers_of_one_process_may_meet_in_one_folder(tmp_path: Path) -> No
     one, two = Server("one"), Server("two")
     for server, by in ((one, 1), (two, 2)):
         server.metrics.join(str(tmp_path))
-        server.metrics.count("dovetail_quirks_total", "a", by=by)
+        server.metrics.count("dovetail_client_workarounds_total", "a", by=by)
     assert read(one)[0] == read(two)[0] == 3
     two.metrics.forked()  # it has nothing more to do with that folder until somebody looks
     assert read(two)[0] == 3
@@ -170,14 +175,14 @@ import os, sys
 from dovetail import Server
 server = Server("x")
 server.metrics.join(sys.argv[1])
-server.metrics.count("dovetail_quirks_total", "a")
+server.metrics.count("dovetail_client_workarounds_total", "a")
 if os.fork() == 0:
-    server.metrics.count("dovetail_quirks_total", "a", by=10)
+    server.metrics.count("dovetail_client_workarounds_total", "a", by=10)
     server.metrics.refresh()
-    server.metrics.count("dovetail_quirks_total", "a", by=100)
+    server.metrics.count("dovetail_client_workarounds_total", "a", by=100)
     sys.exit(0)
 os.wait()
-print(server.metrics.read("dovetail_quirks_total"), server.metrics.read("dovetail_workers"))
+print(server.metrics.read("dovetail_client_workarounds_total"), server.metrics.read("dovetail_workers"))
 """
 
 
@@ -198,8 +203,8 @@ def test_a_folder_that_cannot_be_used_costs_only_the_sum(
     (tmp_path / "file").write_text("")
     server = Server("x")
     server.metrics.join(str(tmp_path / "file"))
-    server.metrics.count("dovetail_quirks_total", "a")
-    assert server.metrics.read("dovetail_quirks_total") == 1
+    server.metrics.count("dovetail_client_workarounds_total", "a")
+    assert server.metrics.read("dovetail_client_workarounds_total") == 1
     assert "counts for itself" in caplog.text
 
 
@@ -207,9 +212,11 @@ def test_a_half_written_line_is_left_for_the_next_time(tmp_path: Path) -> None:
     process = Process(tmp_path, 5)
     (table,) = tmp_path.glob("*.cells")
     with table.open("ab") as file:
-        file.write(b'["dovetail_quirks_total",["half"')
+        file.write(b'["dovetail_client_workarounds_total",["half"')
     own = enter(str(tmp_path))
-    assert [one.values for one in gather(str(tmp_path)) if one.family == "dovetail_quirks_total"] == [[5.0]]
+    assert [
+        one.values for one in gather(str(tmp_path)) if one.family == "dovetail_client_workarounds_total"
+    ] == [[5.0]]
     own.close()
     process.kill()
 
@@ -218,10 +225,10 @@ def test_a_half_written_line_is_left_for_the_next_time(tmp_path: Path) -> None:
 async def test_a_process_that_was_stopped_with_the_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
     server = Server("x")
     server.metrics.join(str(tmp_path))
-    server.metrics.count("dovetail_quirks_total", "a")
+    server.metrics.count("dovetail_client_workarounds_total", "a")
     with (tmp_path / "lock").open("r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert server.metrics.read("dovetail_quirks_total") == 1
+        assert server.metrics.read("dovetail_client_workarounds_total") == 1
     server.metrics.forked()
 
 
@@ -235,7 +242,7 @@ def test_the_folder_may_be_named_in_the_environment(tmp_path: Path, monkeypatch:
     async def scenario() -> None:
         async with support.served(server) as site:
             found = await scraped(Web(site))
-            assert found['dovetail_quirks_total{name="a"}'] == 5
+            assert found['dovetail_client_workarounds_total{name="a"}'] == 5
             assert found["dovetail_workers"] == 2
 
     scenario()

@@ -219,7 +219,7 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
         found.append(_tls(at.hostname or "", at.port or 443))
         if found[0].state == "broken":
             return found
-    for check in (_foreign_origin, _foreign_host, _media_types, _unknown_session, _quirks):
+    for check in (_foreign_origin, _foreign_host, _media_types, _unknown_session, _workarounds):
         if check is _foreign_host and not local:
             continue
         try:
@@ -303,7 +303,7 @@ def _unknown_session(url: str) -> list[Finding]:
     return [Finding("sessions", "note", f"an unknown session gets {status}", advice)]
 
 
-def _quirks(url: str) -> list[Finding]:
+def _workarounds(url: str) -> list[Finding]:
     """Which clients that break a rule are served, and which are turned away."""
     session, counted = _begin(url), _counted(url)
     older, modern = next(one.name for one in REVISIONS if one.version_header), newest(modern=True).name
@@ -314,19 +314,21 @@ def _quirks(url: str) -> list[Finding]:
         "modern-header-on-legacy": lambda: _ask(url, body=_INITIALIZE, MCP_Protocol_Version=modern),
     }
     found: list[Finding] = []
-    for quirk in WORKAROUNDS:
-        if quirk.name == "version-not-negotiated" and not session:
+    for workaround in WORKAROUNDS:
+        if workaround.name == "version-not-negotiated" and not session:
             continue  # there is nothing to be negotiated
-        status, headers = probes[quirk.name]()
+        status, headers = probes[workaround.name]()
         _end(url, headers.get("mcp-session-id", ""))
-        about = f"{quirk.breaks}; so do {', '.join(quirk.seen_in)}"
+        about = f"{workaround.breaks}; so do {', '.join(workaround.seen_in)}"
         if status < 300:
-            times = f", {counted[quirk.name]} times so far" if quirk.name in counted else ""
-            found.append(Finding("quirks", "ok", f"{quirk.name} is served{times}: {about}"))
+            times = f", {counted[workaround.name]} times so far" if workaround.name in counted else ""
+            found.append(Finding("workarounds", "ok", f"{workaround.name} is served{times}: {about}"))
         elif status in (400, 406):
-            advice = f'Server(middleware=[ClientWorkarounds("{quirk.name}")]) serves them'
+            advice = f'Server(middleware=[ClientWorkarounds("{workaround.name}")]) serves them'
             found.append(
-                Finding("quirks", "note", f"{quirk.name} gets {status}, as it should: {about}", advice)
+                Finding(
+                    "workarounds", "note", f"{workaround.name} gets {status}, as it should: {about}", advice
+                )
             )
     _end(url, session)
     return found
@@ -351,4 +353,4 @@ def _counted(url: str) -> dict[str, str]:
         return {}
     finally:
         connection.close()
-    return dict(re.findall(r'^dovetail_quirks_total\{name="([a-z-]+)"\} (\d+)$', said, re.M))
+    return dict(re.findall(r'^dovetail_client_workarounds_total\{name="([a-z-]+)"\} (\d+)$', said, re.M))

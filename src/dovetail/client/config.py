@@ -87,7 +87,7 @@ class ClientOptions(TypedDict, total=False):
     """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
     discovery_timeout: float
     """Seconds a server may be silent about `server/discover`; by default 3, or what ``timeouts.connect`` leaves."""
-    keep_alive: float | None
+    ping_interval: float | None
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
     clock: Clock | None
     server_cache: ServerCache
@@ -186,7 +186,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     proxy: str | bool = True
     discovery_timeout: float
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
-    keep_alive: float | None = None
+    ping_interval: float | None = None
     clock: Clock = LoopClock()
     server_cache: ServerCache = SERVER_CACHE
     middleware: Sequence[Middleware | Wrapper] = ()
@@ -265,7 +265,7 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "cwd": ((str, os.PathLike), "the path of a folder"),
     "proxy": (str | bool, "the URL of a proxy, or whether to use those of the environment"),
     "discovery_timeout": _SECONDS,
-    "keep_alive": _SECONDS,
+    "ping_interval": _SECONDS,
     "server_cache": (ServerCache, "ServerCache()"),
     "middleware": (Sequence, "a list of middleware"),
 }

@@ -40,7 +40,7 @@ class ContractError(DovetailError):
 class Contract:
     """What a client accepts: the manifest in a lock file, and ``allow``ed kinds of changes (none by default).
 
-    ``every`` is for how many seconds a look at the tools is good; 0 looks before every call.
+    ``check_interval`` is the number of seconds between two checks of the tools; 0 checks before every call.
 
     Raises:
         LockError: the file is no lock file.
@@ -48,11 +48,15 @@ class Contract:
     """
 
     def __init__(
-        self, lock: str | os.PathLike[str] | Manifest, *, allow: Collection[Kind] = (), every: float = 0.0
+        self,
+        lock: str | os.PathLike[str] | Manifest,
+        *,
+        allow: Collection[Kind] = (),
+        check_interval: float = 0.0,
     ) -> None:
         self.manifest = lock if isinstance(lock, Manifest) else read(lock)
         self.allow = frozenset(allow)
-        self.every = every
+        self.check_interval = check_interval
         self._seen: tuple[list[Tool], Codec] | None = None
         self._until = 0.0
 
@@ -69,7 +73,7 @@ class Contract:
         now = time.monotonic()
         if self._seen is None or now >= self._until:
             self._seen = await look()
-            self._until = now + self.every
+            self._until = now + self.check_interval
         (tools, codec), locked = self._seen, self.manifest.tools
         tool = next((tool for tool in reversed(tools) if tool.name == name), None)
         if tool is None or name not in locked:

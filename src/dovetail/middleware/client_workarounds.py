@@ -59,31 +59,31 @@ WORKAROUNDS: Final = (
         seen_in=("Claude", "AI SDK MCP", "Hermes Agent"),
     ),
 )
-"""Every quirk there is."""
-_NAMES: Final = tuple(quirk.name for quirk in WORKAROUNDS)
+"""Every workaround there is."""
+_NAMES: Final = tuple(workaround.name for workaround in WORKAROUNDS)
 
 
 class WorkaroundUse(Struct, frozen=True, kw_only=True):
     """A row of the table as one server has it."""
 
-    quirk: Workaround
+    workaround: Workaround
     on: bool
     count: int
-    """How often it was applied in this process; `dovetail_quirks_total` has the sum of all."""
+    """How often it was applied in this process; `dovetail_client_workarounds_total` has the sum of all."""
 
 
 class ClientWorkarounds(Middleware):
-    """Bend these rules, or all of the table but those in ``without``.
+    """Bend these rules, or all of the table but those in ``exclude``.
 
     Raises:
-        ValueError: there is no such quirk.
+        ValueError: no workaround has that name.
     """
 
-    def __init__(self, *names: str, without: Iterable[str] = ()) -> None:
-        left = frozenset(without)
+    def __init__(self, *names: str, exclude: Iterable[str] = ()) -> None:
+        left = frozenset(exclude)
         unknown = {*names, *left} - set(_NAMES)
         if unknown:
-            raise ValueError(f"no quirk is called {min(unknown)!r}; there are {', '.join(_NAMES)}")
+            raise ValueError(f"no workaround is called {min(unknown)!r}; there are {', '.join(_NAMES)}")
         self.counts = {name: 0 for name in names or _NAMES if name not in left}
         """How often each was applied."""
 
@@ -98,7 +98,11 @@ class ClientWorkarounds(Middleware):
         return True
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
-        return [("dovetail_quirks_total", (name,), count) for name, count in self.counts.items() if count]
+        return [
+            ("dovetail_client_workarounds_total", (name,), count)
+            for name, count in self.counts.items()
+            if count
+        ]
 
 
 def workarounds_of(server: Server) -> list[WorkaroundUse]:
@@ -108,6 +112,8 @@ def workarounds_of(server: Server) -> list[WorkaroundUse]:
         found = [dict.fromkeys(_NAMES, 0)]
     counts = {name: count for one in found for name, count in one.items()}
     return [
-        WorkaroundUse(quirk=quirk, on=quirk.name in counts, count=counts.get(quirk.name, 0))
-        for quirk in WORKAROUNDS
+        WorkaroundUse(
+            workaround=workaround, on=workaround.name in counts, count=counts.get(workaround.name, 0)
+        )
+        for workaround in WORKAROUNDS
     ]

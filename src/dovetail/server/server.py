@@ -370,11 +370,11 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             uri, None if metadata is None else {VENDOR + "metadata": dict(metadata)}
         )
 
-    def watch(self, uri: str, source: Source, *, every: float = WATCH_SECONDS) -> Callable[[], None]:
+    def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
         """Tell the subscribers of ``uri`` whenever ``source`` changes; call what is returned to stop that.
 
         ``source`` is a file, a folder (whose files have their URIs below ``uri``), or a function that is called
-        ``every`` so many seconds and whose value is compared with the one before. The server looks while it runs.
+        every ``interval`` seconds and whose value is compared with the one before. The server looks while it runs.
         """
         if self.watches is None:
             from .watching import Watches
@@ -382,7 +382,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.watches = Watches(self)
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self.watches.start)
-        return self.watches.add(uri, source, every)
+        return self.watches.add(uri, source, interval)
 
     # --- the rest of a Service ------------------------------------------------------------------------------
 

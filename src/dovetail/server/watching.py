@@ -36,9 +36,9 @@ Source = str | os.PathLike[str] | Callable[[], Any]
 class Watch:
     """One watched source: a file, a folder, or a function whose value is compared with the one before."""
 
-    def __init__(self, uri: str, source: Source, every: float) -> None:
+    def __init__(self, uri: str, source: Source, interval: float) -> None:
         self.uri = uri
-        self.every = max(every, WATCH_SECONDS)
+        self.interval = max(interval, WATCH_SECONDS)
         self.look: Callable[[], Any] = source if callable(source) else lambda: _seen(Path(source))
         self.due = 0.0
         self.looking: asyncio.Task[None] | None = None
@@ -69,8 +69,8 @@ class Watches:
         self._changed: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, uri: str, source: Source, every: float) -> Callable[[], None]:
-        watch = Watch(uri, source, every)
+    def add(self, uri: str, source: Source, interval: float) -> Callable[[], None]:
+        watch = Watch(uri, source, interval)
         self._watches[watch] = None
         return lambda: self._remove(watch)
 
@@ -99,7 +99,7 @@ class Watches:
         loop = asyncio.get_running_loop()
         for watch in tuple(self._watches):
             if watch.due <= loop.time() and (watch.looking is None or watch.looking.done()):
-                watch.due = loop.time() + watch.every
+                watch.due = loop.time() + watch.interval
                 watch.looking = loop.create_task(self._look(watch))
 
     async def _report(self) -> None:
@@ -113,7 +113,7 @@ class Watches:
             self._changed |= watch.differences(await self._server.runner.call(watch.look))
         except Exception:
             log.exception("the source of %s could not be looked at", watch.uri)
-            watch.due += watch.every * 10  # it is not worth a report each time
+            watch.due += watch.interval * 10  # it is not worth a report each time
 
 
 def _seen(path: Path) -> Any:

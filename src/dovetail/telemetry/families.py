@@ -67,7 +67,7 @@ _ALL: Final = (
     _counter("dovetail_cache_misses_total", "Calls the Caching middleware let through."),
     _histogram("dovetail_store_seconds", "How long the store took.", "verb"),
     _counter("dovetail_store_failures_total", "Uses of the store that raised.", "verb"),
-    _counter("dovetail_quirks_total", "Rules bent for clients known to break them.", "name"),
+    _counter("dovetail_client_workarounds_total", "Rules bent for clients known to break them.", "name"),
     Family(
         name="dovetail_component_ok", kind="gauge", help="Components of health: 1 ok, 0 not.", labels=("name",),
         together="min", rest=1.0,

@@ -119,9 +119,9 @@ class Connections:
             endpoint.meta = {**endpoint.meta, LOG_LEVEL: level}
 
     async def attend(self, conversation: Conversation) -> None:
-        every = self.config.keep_alive
-        if every is not None and not conversation.endpoint.codec.revision.modern:
-            work = keep_alive(conversation, self.config.clock, every)
+        interval = self.config.ping_interval
+        if interval is not None and not conversation.endpoint.codec.revision.modern:
+            work = ping_regularly(conversation, self.config.clock, interval)
             self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
         if conversation.attend is not None:
@@ -316,18 +316,18 @@ class Connections:
         return answer.action == "accept"
 
 
-async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> None:
-    """Ping until the connection is gone; one that does not answer within ``every`` seconds is taken for dead.
+async def ping_regularly(conversation: Conversation, clock: Clock, interval: float) -> None:
+    """Ping until the connection is gone; one that does not answer within ``interval`` seconds is taken for dead.
 
     So a silent end is noticed before the next call is. Modern servers have no ping, and no connection worth keeping.
     """
-    limits = Timeouts(idle=None, total=every)
+    limits = Timeouts(idle=None, total=interval)
     while not conversation.gone.done():
-        await clock.sleep(every)
+        await clock.sleep(interval)
         try:
             await conversation.request("ping", m.RequestParams(), limits)
         except RequestTimeout:
-            text = f"the server did not answer a ping within {every:g} s"
+            text = f"the server did not answer a ping within {interval:g} s"
             conversation.lost(TransportError(text, cause="idle"))
         except ProtocolError:
             pass  # it does not know ping, but it does answer

@@ -37,7 +37,7 @@ def pings(target: Scripted) -> int:
 @run
 async def test_a_server_that_answers_is_pinged_and_kept() -> None:
     clock, target = FakeClock(), legacy(answering(pings=100))
-    async with Client(target, revision="2024-11-05", keep_alive=10, clock=clock) as client:
+    async with Client(target, revision="2024-11-05", ping_interval=10, clock=clock) as client:
         for _ in range(3):
             await settle()
             clock.advance(10)
@@ -53,7 +53,7 @@ async def test_a_server_that_stops_answering_is_connected_anew() -> None:
     clock, target = FakeClock(), legacy(answering(pings=1))
     states: list[str] = []
     options: dict[str, Any] = {"reconnect": Reconnect(initial_delay=1, jitter=0), "on_state": states.append}
-    async with Client(target, revision="2024-11-05", keep_alive=10, clock=clock, **options) as client:
+    async with Client(target, revision="2024-11-05", ping_interval=10, clock=clock, **options) as client:
         for _ in range(3):  # answered; asked again; silent for the third
             await settle()
             clock.advance(10)
@@ -69,7 +69,7 @@ async def test_a_server_that_stops_answering_is_connected_anew() -> None:
 async def test_without_the_option_and_on_modern_servers_nothing_is_sent() -> None:
     for target, options in (
         (legacy(answering(pings=9)), {"revision": "2024-11-05"}),
-        (modern(answering(pings=9)), {"keep_alive": 10}),
+        (modern(answering(pings=9)), {"ping_interval": 10}),
     ):
         clock = FakeClock()
         async with Client(target, clock=clock, **options):  # type: ignore[arg-type]
