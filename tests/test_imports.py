@@ -48,7 +48,7 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.asking.ask": frozenset({"cluster"}),  # steps that are run once
     "dovetail.server.tasks.work": frozenset({"cluster"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
-    "dovetail.server.elsewhere": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
+    "dovetail.server.composition": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster"}),
     "dovetail.server.registering.decorators": frozenset({"extensions"}),  # tools with a page

@@ -115,8 +115,8 @@ async def test_a_list_of_a_hundred_servers_is_kept_until_one_of_them_changes() -
             begun = time.process_time()
             assert await listed(front) == 1_000
             took = min(took, time.process_time() - begun)
-        assert isinstance(front.elsewhere, Mounts)
-        part = front.elsewhere.mounts[42].part
+        assert isinstance(front.composition, Mounts)
+        part = front.composition.mounts[42].part
         assert isinstance(part, ServerPart)
         part.server.add_tool(lambda: "", name="late", description="d")
         assert await listed(front) == 1_001

@@ -42,7 +42,7 @@ class Parrot(Service):
             return await self.tools[call.params.name](call, channel)
         return Result()
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         self.notices.append(notice)
 
     def session_opened(self, session: Session) -> None:

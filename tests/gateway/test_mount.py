@@ -506,4 +506,4 @@ def test_what_cannot_be_mounted_is_refused_at_once(wrong: Any) -> None:
     server = Server("x")
     with pytest.raises(RegistrationError, match="can be mounted, not"):
         server.mount(wrong)
-    assert server.elsewhere is None
+    assert server.composition is None

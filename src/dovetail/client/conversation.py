@@ -49,7 +49,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class Peer(Responder, Protocol):
     """What a conversation needs of the client it belongs to: answers to questions, and somebody who takes note."""
 
-    def take_note(self, notice: Notice) -> None: ...
+    def receive_notification(self, notice: Notice) -> None: ...
 
 
 class Conversation(PlainChannel):
@@ -198,7 +198,7 @@ class Conversation(PlainChannel):
                 for known in (self._answering, self.asked_about):  # also when it ends before it has begun
                     task.add_done_callback(partial(known.pop, event))
             case Notice():
-                self._take_note(event)
+                self._receive_notification(event)
             case Cancel():
                 task = self._answering.get(event.call)
                 if task is not None:
@@ -231,7 +231,7 @@ class Conversation(PlainChannel):
             if count > 1 and kind not in NORMAL:
                 log.warning("messages of the server dropped kind=%s count=%d", kind, count)
 
-    def _take_note(self, notice: Notice) -> None:
+    def _receive_notification(self, notice: Notice) -> None:
         if notice.method == PROGRESS:
             self.requests.progressed(notice.params)
         elif notice.method == CANCELLED:
@@ -239,7 +239,7 @@ class Conversation(PlainChannel):
             self.endpoint.send_cancel(notice.params.request_id)
             self.requests.answered(Answer(id=notice.params.request_id, method=LISTEN, result=Raw(b"{}")))
         else:
-            self._peer.take_note(notice)
+            self._peer.receive_notification(notice)
 
     def _asked_about(self) -> Outgoing | None:
         """The request whose exchange brought what comes in just now, or the only one but pings."""

@@ -105,7 +105,7 @@ class IdempotentCalls:
         ``repeat`` gets that answer instead of the caller, where it has not passed the middleware yet.
         """
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
-        if self._server.lent is not None:
+        if self._server.inherited_store is not None:
             key = None  # a server around this one, which has a store, has seen to it
         return respond(call, channel) if key is None else self._once(call, channel, key, respond, repeat)
 

@@ -59,8 +59,8 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
         finally:
             watch.cancel()
             await asyncio.wait([watch])
-            if server.settle is not None:
-                await server.settle()
+            if server.before_store_closes is not None:
+                await server.before_store_closes()
             await spread.close()
             await store.close()
 

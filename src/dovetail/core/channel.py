@@ -315,7 +315,7 @@ class Service(Responder, Protocol):
     def end_listening(self) -> None:
         """Complete every ``subscriptions/listen``: the connections are about to be closed."""
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         """Take note of a notification. Never raises, never blocks."""
 
     def session_opened(self, session: Session) -> None:
@@ -330,7 +330,7 @@ class Service(Responder, Protocol):
     def session_closed(self, session: Session) -> None:
         """It is over."""
 
-    def hung_up(self, call: Call) -> None:
+    def client_disconnected(self, call: Call) -> None:
         """The client left while ``call`` was running: nobody hears its answer."""
 
 

@@ -190,7 +190,7 @@ class Duplex:
         if not self._closing:
             for call in self._tasks:
                 if call.method != LISTEN:  # that is how one ends
-                    self.service.hung_up(call)
+                    self.service.client_disconnected(call)
         self._closing = True
         self.endpoint.close()
         self._requests.fail(error)
@@ -283,7 +283,7 @@ class Duplex:
     def _noticed(self, notice: Notice) -> None:
         if notice.method == PROGRESS and self._requests.progressed(notice.params):
             return
-        self.service.take_note(notice)
+        self.service.receive_notification(notice)
         if notice.method == SHUTDOWN:
             self.ended()
 

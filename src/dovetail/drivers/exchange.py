@@ -164,7 +164,7 @@ async def _batch(
         elif isinstance(event, Reply):
             reply = event.data
         elif isinstance(event, Notice):
-            service.take_note(event)
+            service.receive_notification(event)
 
     def run(call: Call) -> Coroutine[Any, Any, Outcome]:
         return runner.run(call, ExchangeChannel(endpoint, call, writer), endpoint)
@@ -183,5 +183,5 @@ def _settled(service: Service, endpoint: Endpoint, event: Event | None) -> tuple
     if isinstance(event, Reply):
         return event.status, event.data
     if isinstance(event, Notice):
-        service.take_note(event)
+        service.receive_notification(event)
     return ACCEPTED, None

@@ -26,8 +26,8 @@ log = logging.getLogger("dovetail")
 
 Respond = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 """Answers a call; ``Server.respond`` is one."""
-TakeNote = Callable[[Notice], None]
-"""Takes note of a notification; ``Server.take_note`` is one."""
+ReceiveNotification = Callable[[Notice], None]
+"""Takes note of a notification; ``Server.receive_notification`` is one."""
 Door = Callable[[str], Awaitable[DovetailError | None]]
 
 OPERATIONS: Final = {
@@ -245,7 +245,7 @@ class Middleware:
         """``tasks/get``, ``tasks/result`` and the other methods of tasks that exist already."""
         return await call_next(request)
 
-    def notification(self, notice: Notice, call_next: TakeNote) -> None:
+    def notification(self, notice: Notice, call_next: ReceiveNotification) -> None:
         """A notification."""
         call_next(notice)
 
@@ -271,14 +271,14 @@ class Middleware:
             call_next = _around(self.message, call_next)
         return call_next
 
-    def wrap_notes(self, take_note: TakeNote) -> TakeNote:
-        """What takes note in place of ``take_note``."""
+    def wrap_notes(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
+        """What receives notifications in place of ``receive_notification``."""
         if type(self).notification is Middleware.notification:
-            return take_note
+            return receive_notification
 
         def noted(notice: Notice) -> None:
             try:
-                self.notification(notice, take_note)
+                self.notification(notice, receive_notification)
             except Exception:
                 log.exception("the middleware %s failed on %s", type(self).__name__, notice.method)
 
@@ -340,12 +340,14 @@ def doors(middleware: Sequence[Middleware | Wrapper]) -> list[tuple[Mapping[str,
     ]
 
 
-def compose_notes(middleware: Sequence[Middleware | Wrapper], take_note: TakeNote) -> TakeNote:
-    """``take_note`` with those of ``middleware`` around it that care for notifications."""
+def compose_notes(
+    middleware: Sequence[Middleware | Wrapper], receive_notification: ReceiveNotification
+) -> ReceiveNotification:
+    """``receive_notification`` with those of ``middleware`` around it that care for notifications."""
     for each in reversed(middleware):
         if isinstance(each, Middleware):
-            take_note = each.wrap_notes(take_note)
-    return take_note
+            receive_notification = each.wrap_notes(receive_notification)
+    return receive_notification
 
 
 def admitting(middleware: Sequence[Middleware | Wrapper]) -> Callable[[Component], bool] | None:

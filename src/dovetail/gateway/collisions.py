@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import RegistrationError
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from .bounds import LISTINGS_KEPT
 from .parts import Part, ServerPart, Shown
 from .selecting import KINDS, Traits
@@ -61,7 +61,7 @@ def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
     for entry in server.register.table(kind):
         traits = Traits.of(entry.definition, kind)
         yield traits.key, traits, f"server {server.name!r}"
-    for mount in () if server.elsewhere is None else server.elsewhere.mounts:
+    for mount in () if server.composition is None else server.composition.mounts:
         for name, traits in shown_by(mount.part, kind):
             yield mount.naming.renamed(kind, name), traits, mount.part.label
 

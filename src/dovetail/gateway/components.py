@@ -25,7 +25,7 @@ from ..model import (
     ResourceTemplateReference,
     ToolReference,
 )
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from ..server.listing import Listing
 from ..server.registering.uri_templates import UriTemplate
 from ..settings import NAME_ECHO, URI_ECHO
@@ -83,8 +83,10 @@ class Components:
     async def listed(self, kind: ListName, call: Call) -> ListedOthers:
         """What is there of ``kind``, and what of it is shown."""
         server, rules = self._server, await self._shape.rules(call)
-        elsewhere = server.elsewhere
-        there = own_entries(server, kind, call) if elsewhere is None else await elsewhere.shown(kind, call)
+        composition = server.composition
+        there = (
+            own_entries(server, kind, call) if composition is None else await composition.shown(kind, call)
+        )
         version = (there.version, self._shape.edition, rules)
         key = (kind, key_of(call.principal), rules)
         kept = self._kept.get(key)

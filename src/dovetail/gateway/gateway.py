@@ -139,11 +139,11 @@ class Gateway(Server):
         self.health.add(f"upstream:{name}", partial(_is_up, proxy), interval=5, failure_threshold=1)
 
     async def _drop(self, name: str) -> None:
-        assert isinstance(self.elsewhere, Mounts)
+        assert isinstance(self.composition, Mounts)
         proxy = self.proxies.pop(name)
         del self._entries[name]
         self.health.remove(f"upstream:{name}")
-        await self.elsewhere.remove(proxy)
+        await self.composition.remove(proxy)
 
     async def start(self) -> None:
         await super().start()

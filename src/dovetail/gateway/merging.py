@@ -24,7 +24,7 @@ from ..model import (
     PaginatedResult,
 )
 from ..model.meta import VIA
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import split
 from .bounds import LIST_PATIENCE, LISTINGS_KEPT

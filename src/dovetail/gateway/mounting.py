@@ -22,7 +22,7 @@ from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference
 from ..model.meta import APPS_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..openapi.asgi import App, AsgiFetch
-from ..server.elsewhere import ListName, TaskTool
+from ..server.composition import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
 from .bounds import ROUTES_KEPT, START_PATIENCE
@@ -59,10 +59,10 @@ def mount(server: Server, child: Server | Part | App, prefix: str | None) -> Non
         raise RegistrationError(f"a Server, a Proxy or an ASGI application can be mounted, not {child!r}")
     if isinstance(child, Proxy):
         child.remote.patience = START_PATIENCE
-    if not isinstance(server.elsewhere, Mounts):
-        server.elsewhere = Mounts(server)
+    if not isinstance(server.composition, Mounts):
+        server.composition = Mounts(server)
         server.pipeline.compose()
-    server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)
+    server.composition.add(ServerPart(child) if isinstance(child, Server) else child, prefix)
 
 
 class Mounts(MergedLists):
@@ -338,8 +338,8 @@ class Mounts(MergedLists):
         """Tell the parts from which level on the client wants to hear."""
         await asyncio.gather(*(mount.part.set_level(call, channel) for mount in self.mounts))
 
-    def take_note(self, notice: Notice) -> None:
-        self._own_methods.take_note(notice)
+    def receive_notification(self, notice: Notice) -> None:
+        self._own_methods.receive_notification(notice)
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -379,8 +379,8 @@ class Mounts(MergedLists):
 def _inside(server: Server) -> set[Server]:
     """A server and all that are mounted in it."""
     found = {server}
-    if isinstance(server.elsewhere, Mounts):
-        for mount in server.elsewhere.mounts:
+    if isinstance(server.composition, Mounts):
+        for mount in server.composition.mounts:
             if isinstance(mount.part, ServerPart):
                 found |= _inside(mount.part.server)
     return found

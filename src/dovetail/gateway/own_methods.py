@@ -65,11 +65,11 @@ class OwnMethods:
                 server.methods[name] = mount.part.respond
         server.admission.offer(server.capabilities)
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         """Hand a notification to the server whose author wants to hear of it."""
         found = self._adopted.get(notice.method)
         if found is not None and isinstance(found[0].part, ServerPart):
-            found[0].part.server.take_note(notice)
+            found[0].part.server.receive_notification(notice)
 
 
 def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[str, Method]:

@@ -15,7 +15,7 @@ from ..core.subscriptions import News
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError
 from ..model import ServerCapabilities
-from ..server.elsewhere import ListName, TaskTool
+from ..server.composition import ListName, TaskTool
 from ..server.registering.versions import split
 from ..wire.headers import HeaderMap
 from ..wire.methods import Method
@@ -206,25 +206,25 @@ class ServerPart:
         self.server.seal = Seal(
             parent.seal.keys, self.server.limits.max_request_state_bytes, owner=self.server.name
         )
-        self.server.lent = parent.lent if parent.store is None else parent.store
+        self.server.inherited_store = parent.inherited_store if parent.store is None else parent.store
         shape = self.server.shape
         if self.server.store is None and shape is not None and shape.visibility is not None:
-            shape.visibility.store = parent.kept  # what all workers of the parent know
+            shape.visibility.store = parent.state_store  # what all workers of the parent know
         await self.server.start()
 
     async def stop(self) -> None:
         await self.server.stop()
 
     async def meet(self, call: Call) -> None:
-        if self.server.elsewhere is not None:
-            await self.server.elsewhere.meet(call)
+        if self.server.composition is not None:
+            await self.server.composition.meet(call)
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
         if server.shape is not None and server.shape.lists(kind):
             shown = await server.shape.shown(kind, call)
-        elif server.elsewhere is not None:
-            shown = await server.elsewhere.shown(kind, call)
+        elif server.composition is not None:
+            shown = await server.composition.shown(kind, call)
         else:
             shown = own_entries(server, kind, call)
         if not server.pipeline.filters(kind):
@@ -240,16 +240,16 @@ class ServerPart:
             return None
         return (
             own_entries(server, kind, call)
-            if server.elsewhere is None
-            else server.elsewhere.known(kind, call)
+            if server.composition is None
+            else server.composition.known(kind, call)
         )
 
     def steady(self, kind: ListName) -> bool:
         server = self.server
         if (server.shape is not None and server.shape.varies) or server.pipeline.filters(kind):
             return False
-        if server.elsewhere is not None:
-            return server.elsewhere.steady(kind)
+        if server.composition is not None:
+            return server.composition.steady(kind)
         return not any(entry.rights for entry in server.register.table(kind))
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
@@ -270,7 +270,7 @@ class ServerPart:
         else:
             found = name in register.table(kind).entries
         return found or (
-            self.server.elsewhere is not None and await self.server.elsewhere.has(kind, name, call)
+            self.server.composition is not None and await self.server.composition.has(kind, name, call)
         )
 
     def component(self, kind: ListName, name: str) -> Component | None:
@@ -284,7 +284,7 @@ class ServerPart:
         else:
             entry = server.register.table(kind).entries.get(inner)
         if entry is None:
-            known = None if server.elsewhere is None else server.elsewhere.component(kind, inner)
+            known = None if server.composition is None else server.composition.component(kind, inner)
             if known is None:
                 return None
             stripped = kind == "tools" and known.name != inner  # of its version
@@ -293,11 +293,11 @@ class ServerPart:
         return replace(component, name=split(name)[0] if kind == "tools" and entry.older else name)
 
     def unwrapped(self, call: Call) -> Call | None:
-        shape, elsewhere = self.server.shape, self.server.elsewhere
+        shape, composition = self.server.shape, self.server.composition
         if shape is not None and shape.search is not None and call.params.name == CALL:
             meant = shape.search.unwrapped(call)
             return meant if isinstance(meant, Call) else None
-        return None if elsewhere is None else elsewhere.unwrapped(call)
+        return None if composition is None else composition.unwrapped(call)
 
     def task_tool(self, name: str) -> TaskTool | None:
         shape = self.server.shape
@@ -307,21 +307,21 @@ class ServerPart:
         tool = self.server.register.tools.entries.get(inner)
         if tool is not None:
             return TaskTool(name, tool.task, tool.rights, tool.asks_first)
-        return None if self.server.elsewhere is None else self.server.elsewhere.task_tool(inner)
+        return None if self.server.composition is None else self.server.composition.task_tool(inner)
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         return self.server.respond(call, channel)
 
     async def set_level(self, call: Call, channel: Channel) -> None:
-        if self.server.elsewhere is not None:
-            await self.server.elsewhere.set_level(call, channel)
+        if self.server.composition is not None:
+            await self.server.composition.set_level(call, channel)
 
     async def watch(self, uri: str, call: Call) -> None:
         await self.server.watch_address(uri, call)
 
     def unwatch(self, uri: str) -> None:
-        if self.server.elsewhere is not None:
-            self.server.elsewhere.unwatch(uri)
+        if self.server.composition is not None:
+            self.server.composition.unwatch(uri)
 
     async def sees(self, uri: str, call: Call) -> bool:
         return await sees(self.server, uri, call)

@@ -25,7 +25,7 @@ from ..core.subscriptions import LIST_KINDS, News
 from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
-from ..server.elsewhere import ListName, TaskTool
+from ..server.composition import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
 from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
@@ -100,7 +100,7 @@ class RemotePart:
     async def start(self, parent: Server) -> None:
         """Connect; a server that is down is tried again and again."""
         self._server = parent
-        if (store := parent.lent if parent.store is None else parent.store) is not None:
+        if (store := parent.inherited_store if parent.store is None else parent.store) is not None:
             self._connections.held.share(store)
         if self._personal:
             return

@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..errors import RegistrationError
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from ..server.registering.versions import Order, order, split, tags_of, version_of
 
 TAG: Final = "tag:"

@@ -24,7 +24,7 @@ from ..drivers.middleware_chain import Next, Request
 from ..errors import ProtocolError
 from ..middleware.response_limit import ResponseLimit
 from ..model import CallToolResult, ListToolsResult, ResourceTemplateReference, Tool
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
 from ..settings import NAME_ECHO
@@ -151,9 +151,11 @@ class Shape:
 
     async def _listed(self, call: Call) -> Listed:
         server, rules = self._server, await self.rules(call)
-        elsewhere = server.elsewhere
+        composition = server.composition
         there = (
-            own_entries(server, "tools", call) if elsewhere is None else await elsewhere.shown("tools", call)
+            own_entries(server, "tools", call)
+            if composition is None
+            else await composition.shown("tools", call)
         )
         profile = "spec" if self.profiles is None else self.profiles.of(call.client_info)
         version = (there.version, self.edition, rules, profile)
@@ -165,7 +167,9 @@ class Shape:
             if profile != "spec":
                 shown = self._written(shown, key, profile)
             private = (
-                elsewhere is not None or self.visibility is not None or len(there.entries) < len(server.tools)
+                composition is not None
+                or self.visibility is not None
+                or len(there.entries) < len(server.tools)
             )
             everything = shown.entries
             if self.search is not None:
@@ -305,7 +309,7 @@ class Shape:
         if own:
             usable = [one for one in own if wanted is not None or visible(one.rights, call.principal)]
             return [Traits(one.name, one.version, one.tags) for one in usable or own]
-        found = () if server.elsewhere is None else await server.elsewhere.traits(name, call)
+        found = () if server.composition is None else await server.composition.traits(name, call)
         if wanted is not None and not any(_is(one, wanted, None) for one in found):
             tags = found[0].tags if found else frozenset[str]()
             return [*found, Traits(joined(name, wanted), wanted, tags)]

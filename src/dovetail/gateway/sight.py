@@ -60,4 +60,4 @@ async def sees(server: Server, uri: str, call: Call) -> bool:
     found = server.register.find_resource(uri)
     if found is not None:
         return not found[0].rights or visible(found[0].rights, call.principal)
-    return server.elsewhere is None or await server.elsewhere.sees(uri, call)
+    return server.composition is None or await server.composition.sees(uri, call)

@@ -18,7 +18,7 @@ from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
-from ..server.elsewhere import ListName
+from ..server.composition import ListName
 from ..server.registering.versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
 from ..wire.codec import Codec

@@ -98,7 +98,7 @@ class Visibility:
 
     @property
     def _kept(self) -> Store:
-        return self._server.kept if self.store is None else self.store
+        return self._server.state_store if self.store is None else self.store
 
     def _key(self, call: Call, *, new: bool) -> str | None:
         if call.session is not None:

@@ -67,7 +67,7 @@ class Reloading:
         os.environ.pop(STORE, None)
         self._said = ""
         self.front = Proxy(self._command(), **self._options())
-        self.front.surround(lambda inner: self._living)
+        self.front.wrap_lifespan(lambda inner: self._living)
         self._watched = Watched(self.file, *env_files)
 
     @asynccontextmanager

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NoReturn
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Notice
-from ..drivers.middleware_chain import Middleware, Next, Request, TakeNote
+from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Request
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..stores.places import client_of, network_of
@@ -266,7 +266,7 @@ class RateLimit(Middleware):
             if rule.methods is None or method in rule.methods
         ]
 
-    def wrap_notes(self, take_note: TakeNote) -> TakeNote:
+    def wrap_notes(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
         """A notification has nobody to be answered: one too many is dropped."""
         rules = [rule for rule in self.rules if rule.methods is None]
 
@@ -277,7 +277,7 @@ class RateLimit(Middleware):
                 if name is not None and rule.buckets.take(name, now):
                     self.refused += 1
                     return
-            take_note(notice)
+            receive_notification(notice)
 
         return limited
 

@@ -260,7 +260,7 @@ def _build(
     server = make(**_described(document, options))
     limit = server.limits.max_response_bytes or server.limits.max_message_bytes
     api = Api(fetch, base, timeout=request_timeout, limit=limit)
-    server.surround(api.around)
+    server.wrap_lifespan(api.around)
     builder, checked = Builder(server, document, api, names), check(routes)
     for operation in operations(document):
         kind = kind_of(operation, checked)

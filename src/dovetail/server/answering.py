@@ -22,8 +22,8 @@ from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from . import current
 from .asking.ask import InputRequired, asking_for
+from .composition import Composition
 from .context import Context
-from .elsewhere import Elsewhere
 from .failures import Failures, unreadable
 from .registering.addresses import not_there
 from .registering.methods import RegisteredMethod
@@ -44,7 +44,7 @@ class Answering:
     dialect: Dialect
     health: Health
     limits: Limits
-    elsewhere: Elsewhere | None
+    composition: Composition | None
     methods: dict[str, Handler]
     pipeline: Pipeline
     _lifespan: Lifespan | None
@@ -149,7 +149,7 @@ class Answering:
         Raises:
             ProtocolError: nobody has it.
         """
-        found = None if self.elsewhere is None else await self.elsewhere.respond(call, channel)
+        found = None if self.composition is None else await self.composition.respond(call, channel)
         if found is None:
             name = call.params.name[:NAME_ECHO]
             raise ProtocolError(f"{what}_not_found", f"Unknown {what}: {name}", data={what: name})
@@ -158,8 +158,8 @@ class Answering:
     async def read(self, call: Call, channel: Channel) -> Struct | Raw:
         """``resources/read``."""
         uri = call.params.uri
-        if self.elsewhere is not None and self.register.find_resource(uri) is None:
-            found = await self.elsewhere.respond(call, channel)
+        if self.composition is not None and self.register.find_resource(uri) is None:
+            found = await self.composition.respond(call, channel)
             if found is not None:
                 return found
         entry, arguments = self._find(uri, call.principal)

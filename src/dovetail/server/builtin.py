@@ -22,7 +22,7 @@ from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, comp
 from ..errors import ProtocolError, Refusal
 from ..settings import NAME_ECHO, URI_ECHO
 from ..wire.dialects.base import VENDOR
-from .elsewhere import ListName
+from .composition import ListName
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
@@ -83,8 +83,8 @@ class Builtin:
 
     async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
         server = self._server
-        if server.elsewhere is not None:
-            await server.elsewhere.meet(call)
+        if server.composition is not None:
+            await server.composition.meet(call)
         capabilities = server.admission.offers.told(call.codec)
         return phases.handshake(
             call,
@@ -96,8 +96,8 @@ class Builtin:
 
     async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
         server = self._server
-        if server.elsewhere is not None:
-            await server.elsewhere.meet(call)
+        if server.composition is not None:
+            await server.composition.meet(call)
         return m.DiscoverResult(
             supported_versions=list(server.admission.supported),
             capabilities=server.admission.offers.told(call.codec),
@@ -120,17 +120,17 @@ class Builtin:
         if call.session is not None:
             call.session.log_level = call.params.level
         result = await _saved(call)
-        if self._server.elsewhere is not None:
-            await self._server.elsewhere.set_level(call, channel)
+        if self._server.composition is not None:
+            await self._server.composition.set_level(call, channel)
         return result
 
     async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
         """One page of a list: of what is registered, mounted here and left by the views."""
-        shape, elsewhere = self._server.shape, self._server.elsewhere
+        shape, composition = self._server.shape, self._server.composition
         if shape is not None and shape.lists(name):
             return await shape.page(name, call, channel)
-        if elsewhere is not None:
-            return await elsewhere.page(name, call, channel)
+        if composition is not None:
+            return await composition.page(name, call, channel)
         return await self._lists[name].page(call, channel)
 
     # Completion
@@ -146,7 +146,9 @@ class Builtin:
         completer = server.completions.get((key, argument.name))
         if completer is None:
             if entry is None:
-                found = None if server.elsewhere is None else await server.elsewhere.respond(call, channel)
+                found = (
+                    None if server.composition is None else await server.composition.respond(call, channel)
+                )
                 if found is None:
                     raise _nothing_to_complete(key)
                 return found
@@ -216,8 +218,8 @@ class Builtin:
         if found is None:
             if fault := uri_fault(uri, server.limits.max_uri_length):
                 raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
-            if server.elsewhere is not None:
-                await server.elsewhere.watch(uri, call)
+            if server.composition is not None:
+                await server.composition.watch(uri, call)
             elif _names_failed_subscriptions(call):
                 raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         elif found[0].rights and unknown(found[0].rights, call.principal):
@@ -228,7 +230,7 @@ class Builtin:
         rights = self._server.hub.rights(uri if shape is None else shape.known_as(uri))
         if rights and not visible(rights, call.principal):
             return False
-        if self._server.elsewhere is not None or self._server.shape is not None:
+        if self._server.composition is not None or self._server.shape is not None:
             try:
                 await self.watch(uri, call)
             except ProtocolError:

@@ -30,7 +30,7 @@ from .asking.questions import (
     Sampled,
     SampleOptions,
 )
-from .elsewhere import chosen
+from .composition import chosen
 from .handles import State, create_handle
 from .signatures.plain_types import encode
 
@@ -375,7 +375,7 @@ class Context:
             TypeError, ValueError: the value has no JSON form, or is too large.
             StoreFull: as many are kept as may be, for whoever calls or for all.
         """
-        return await create_handle(self._server.kept, self._call, value, ttl)
+        return await create_handle(self._server.state_store, self._call, value, ttl)
 
     @property
     def state(self) -> State:
@@ -384,7 +384,7 @@ class Context:
         Raises:
             StateError: there is neither.
         """
-        return State(self._server.kept, self._call)
+        return State(self._server.state_store, self._call)
 
     # What the caller sees
 

@@ -26,9 +26,9 @@ from ..drivers.middleware_chain import (
     Kind,
     Middleware,
     Next,
+    ReceiveNotification,
     Request,
     Respond,
-    TakeNote,
     Wrapper,
     admitting,
     attach,
@@ -47,7 +47,7 @@ from ..model import (
 )
 from ..settings import NAME_ECHO
 from ..wire.methods import METHODS
-from .elsewhere import ListName
+from .composition import ListName
 from .registering.register import RegisteredTool
 from .registering.versions import joined, split, tags_of, version_of
 
@@ -129,7 +129,7 @@ class Pipeline:
         """Whether a component may be used at all; None where every one may."""
         self._check: Callable[[Call], None] | None = None
         """Raises for a call that is not to be executed now."""
-        self.note: TakeNote = server.handle_notification
+        self.note: ReceiveNotification = server.handle_notification
         """Takes note of a notification."""
         self._chain: Next = self._execute
 
@@ -169,7 +169,11 @@ class Pipeline:
         # No middleware cares about requests: one that only counts or bends rules costs a call nothing.
         alone = self.admits is None and compose(self.middleware, execute) is execute
         guarded = not alone or self.once is not None
-        if server.shape is not None or server.tasks is not None or (server.elsewhere is not None and guarded):
+        if (
+            server.shape is not None
+            or server.tasks is not None
+            or (server.composition is not None and guarded)
+        ):
             self.enter = self._resolve_and_run
         elif not alone or self._check is not None:
             self.enter = self._entering(self._chain)
@@ -254,16 +258,16 @@ class Pipeline:
 
     async def resolve(self, call: Call, channel: Channel) -> Request:
         """The request with the component it means."""
-        shape, elsewhere, run = self._server.shape, self._server.elsewhere, None
+        shape, composition, run = self._server.shape, self._server.composition, None
         if shape is not None:
             try:
                 call, run = await shape.resolve(call)
             except DovetailError as error:
                 return self._refused(call, channel, error)
         if (
-            elsewhere is not None
+            composition is not None
             and call.method == _CALL
-            and (meant := elsewhere.unwrapped(call)) is not None
+            and (meant := composition.unwrapped(call)) is not None
         ):
             call = meant
         name = self.canonical(call.params.name) if call.method == _CALL else name_in(call)
@@ -286,13 +290,13 @@ class Pipeline:
         entry = self._tools.get(name)
         if entry is not None:
             return entry.definition.name
-        elsewhere = self._server.elsewhere
-        found = None if elsewhere is None else elsewhere.component("tools", name)
+        composition = self._server.composition
+        found = None if composition is None else composition.component("tools", name)
         return split(name)[0] if found is None else found.name
 
     def describe(self, request: Request) -> Component:
         """The component of a request."""
-        call, server, elsewhere = request.call, self._server, self._server.elsewhere
+        call, server, composition = request.call, self._server, self._server.composition
         kind = _KINDS.get(call.method)
         if kind is None:
             return Component(request.name)
@@ -303,7 +307,7 @@ class Pipeline:
             return self.of_entry(kind, prompt)
         if kind == "resources" and (read := server.register.find_resource(key)) is not None:
             return replace(self.of_entry(kind, read[0]), name=key, aliases=frozenset({read[0].name}))
-        found = None if elsewhere is None else elsewhere.component(kind, key)
+        found = None if composition is None else composition.component(kind, key)
         if found is None:
             version = split(key)[1] if kind == "tools" and key != request.name else None
             found = Component(request.name, _SINGULAR[kind], version, aliases=frozenset({key}))
@@ -394,13 +398,13 @@ class Pipeline:
         Raises:
             ProtocolError: they may not.
         """
-        call, elsewhere = request.call, self._server.elsewhere
+        call, composition = request.call, self._server.composition
         if self.admits is not None and not self.admits(request.component):
             raise _not_found(request)
         name = call.params.name
         tool = self._tools.get(name)
-        if tool is None and elsewhere is not None:
-            tool = elsewhere.task_tool(name)
+        if tool is None and composition is not None:
+            tool = composition.task_tool(name)
         if tool is not None and tool.rights and unknown(tool.rights, call.principal):
             raise _not_found(request)
 

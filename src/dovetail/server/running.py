@@ -31,7 +31,7 @@ from ..settings import RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
-    from .elsewhere import Elsewhere
+    from .composition import Composition
     from .server import Server
     from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
@@ -324,9 +324,9 @@ class Lifecycle:
     runner: HandlerRunner
     tasks: TaskMethods | None
     watches: Watches | None
-    settle: Callable[[], Awaitable[None]] | None = None
+    before_store_closes: Callable[[], Awaitable[None]] | None = None
     """Ends what needs the store, before that is closed."""
-    elsewhere: Elsewhere | None
+    composition: Composition | None
 
     def __init__(self, lifespan: Enter | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -336,7 +336,7 @@ class Lifecycle:
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where subscribers are told of changes; known once the server has started, or there are any."""
 
-    def surround(self, wrap: Callable[[Enter | None], Enter]) -> None:
+    def wrap_lifespan(self, wrap: Callable[[Enter | None], Enter]) -> None:
         """Put something around the lifespan."""
         self._lifespan = Lifespan(wrap(None if self._lifespan is None else self._lifespan.enter))
 
@@ -349,8 +349,8 @@ class Lifecycle:
         """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
         if self._lifespan is not None:
             await self._lifespan.start()
-        if self.elsewhere is not None:
-            await self.elsewhere.start()
+        if self.composition is not None:
+            await self.composition.start()
         self.health.start()
         self._loop = asyncio.get_running_loop()
         if self.watches is not None:
@@ -372,8 +372,8 @@ class Lifecycle:
         for each in cast("Server", self).middleware:
             if isinstance(each, Middleware):
                 each.stopped()
-        if self.elsewhere is not None:
-            await self.elsewhere.stop()
+        if self.composition is not None:
+            await self.composition.stop()
         if self._lifespan is not None:
             await self._lifespan.stop()
 

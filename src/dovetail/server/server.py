@@ -33,8 +33,8 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
+from .composition import Composing
 from .context import LEVELS
-from .elsewhere import Composing
 from .pipeline import Pipeline
 from .registering.decorators import Registration
 from .registering.methods import Extending
@@ -169,7 +169,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         from ..cluster import store_lifecycle  # a server without a store does without it
 
         self.store = store
-        self.surround(lambda enter: store_lifecycle.life(self, store, enter, keep_keys=keep_keys))
+        self.wrap_lifespan(lambda enter: store_lifecycle.life(self, store, enter, keep_keys=keep_keys))
         self.health.add(
             "store", partial(store_lifecycle.probe, store), interval=STORE_LOOK, failure_threshold=1
         )
@@ -179,7 +179,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         from ..cluster.idempotency import IdempotentCalls  # only a server with a store has them
 
         once = self.pipeline.once = IdempotentCalls(self, store)
-        self.settle = once.close
+        self.before_store_closes = once.close
         self.pipeline.use(self.middleware)
 
     def _bend(self, name: str) -> bool:
@@ -276,7 +276,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         return self.skills.add(folder, prefix, rights)
 
     @cached_property
-    def kept(self) -> Store:
+    def state_store(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
         return persistence.memory(self) if self.store is None else self.store
 
@@ -326,7 +326,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     def component_scopes(self) -> frozenset[str]:
         """The scopes that anything here asks for: what metadata and challenges tell clients to get."""
         scopes = self.register.scopes()
-        return scopes if self.elsewhere is None else scopes | self.elsewhere.scopes()
+        return scopes if self.composition is None else scopes | self.composition.scopes()
 
     # --- what changes ---------------------------------------------------------------------------------------
 
@@ -423,7 +423,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.hub.discard(session.subscriber)
             session.subscriber = None
 
-    def hung_up(self, call: Call) -> None:
+    def client_disconnected(self, call: Call) -> None:
         """The client left while ``call`` ran: nobody can be told, so it is logged and counted."""
         kind = "connection_closed"
         self.counts[kind] = self.counts.get(kind, 0) + 1

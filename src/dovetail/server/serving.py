@@ -20,7 +20,7 @@ from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
     from ..core.routes import Route, Routes
-    from .elsewhere import Elsewhere
+    from .composition import Composition
     from .server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ class Serving:
 
     routes: Routes | None = None
     """Custom HTTP routes; None until the first one is added."""
-    elsewhere: Elsewhere | None
+    composition: Composition | None
     event_history: Any = None
     """Where the events of legacy HTTP sessions are stored, in place of the store (`EventHistory`)."""
 
@@ -71,7 +71,7 @@ class Serving:
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]:
         """All custom routes that match ``path``; those of mounted servers come last."""
         found = [] if self.routes is None else self.routes.find(path)
-        return found if self.elsewhere is None else found + self.elsewhere.find_routes(path)
+        return found if self.composition is None else found + self.composition.find_routes(path)
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
         """Answer one message or batch: bytes (or text) in, bytes out, None when there is no answer. Never raises for

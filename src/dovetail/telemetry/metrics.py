@@ -205,7 +205,7 @@ class Metrics(Middleware):
         if method not in _NAMED and method != _READ:
             name = ""
         label = self._label(method, name)
-        if label is OTHER and answered and self._server.elsewhere is not None:
+        if label is OTHER and answered and self._server.composition is not None:
             # It belongs to what is mounted here, which has just answered: a name that exists. Those have a share.
             label = _begin(name) if method == _READ else name
             if (method, label) not in self._counted and len(self._counted) >= NAMES // 2:

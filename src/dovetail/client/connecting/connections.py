@@ -74,7 +74,7 @@ class Connections:
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
         if config.middleware:
-            vars(self)["take_note"] = compose_notes(config.middleware, self.take_note)
+            vars(self)["receive_notification"] = compose_notes(config.middleware, self.receive_notification)
 
     # --- what a life asks for -------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Connections:
         self.admission.offer(offers.capabilities)
         self._heard[row.name] = handler
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         """Take note of a server's notification."""
         method, params = notice.method, notice.params
         if method == "notifications/message":

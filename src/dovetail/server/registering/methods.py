@@ -179,7 +179,7 @@ class Extending:
 
     # --- notifications --------------------------------------------------------------------------------------
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         """Take note of a notification of a client."""
         cast("Server", self).pipeline.note(notice)
 
@@ -191,8 +191,8 @@ class Extending:
         elif notice.method == _ROOTS and changed is not None and notice.session is not None:
             work = _handle(_ROOTS, partial(cast("Server", self).runner.call, changed, notice.session))
         else:
-            if (elsewhere := cast("Server", self).elsewhere) is not None:
-                elsewhere.take_note(notice)
+            if (composition := cast("Server", self).composition) is not None:
+                composition.receive_notification(notice)
             return
         if len(self._noting) >= cast("Server", self).limits.max_requests_per_connection:
             work.close()

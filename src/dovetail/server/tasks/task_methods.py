@@ -38,7 +38,7 @@ from ...model import (
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
 from ...settings import NAME_ECHO
 from ...wire.dialects.base import REASON, error_from_wire
-from ..elsewhere import TaskTool
+from ..composition import TaskTool
 from ..listing import open_cursor, page_size, seal_cursor
 from ..registering.register import RegisteredTool
 from .jobs import Job
@@ -83,8 +83,8 @@ class TaskMethods:
 
     def _tool(self, name: str) -> RegisteredTool | TaskTool | None:
         found = self._tools.get(name)
-        elsewhere = self._server.elsewhere
-        return elsewhere.task_tool(name) if found is None and elsewhere is not None else found
+        composition = self._server.composition
+        return composition.task_tool(name) if found is None and composition is not None else found
 
     def wanted(self, request: Request) -> FaceName | None:
         """Whether a ``tools/call`` becomes a task, and of which design.

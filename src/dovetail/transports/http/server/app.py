@@ -333,7 +333,7 @@ class HttpApp:
             await exchange.answer(admitted.status, admitted.body)
             return
         if isinstance(admitted, Notice):
-            self.service.take_note(admitted)
+            self.service.receive_notification(admitted)
         else:
             self._admission.violated(admitted.kind, admitted.detail)
         await exchange.answer(202)

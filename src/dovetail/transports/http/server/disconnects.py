@@ -81,7 +81,7 @@ class Disconnects:
         if exchange in self.left or not running or task is None:
             return
         for call in running:
-            self._service.hung_up(call)
+            self._service.client_disconnected(call)
         if not running[0].revision.modern and self._continuing.acquire(len(running)):
             self.left[exchange] = len(running)
         else:

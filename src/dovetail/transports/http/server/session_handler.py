@@ -262,7 +262,7 @@ class SessionHandler:
             if isinstance(event, Answer):
                 live.ask().answered(event)
             elif isinstance(event, Notice):
-                self.service.take_note(event)
+                self.service.receive_notification(event)
             elif isinstance(event, Cancel):
                 live.cancel(event.call.id)
 

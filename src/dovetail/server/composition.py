@@ -62,7 +62,7 @@ class TaskTool(Struct, frozen=True):
     """A server behind decides, when the call is under way."""
 
 
-class Elsewhere(Protocol):
+class Composition(Protocol):
     """Who is asked for what a server does not know itself."""
 
     @property
@@ -82,7 +82,7 @@ class Elsewhere(Protocol):
         """The answer of whoever has the component; None when nobody has."""
         ...
 
-    def take_note(self, notice: Notice) -> None:
+    def receive_notification(self, notice: Notice) -> None:
         """A client says what is none of the protocol's, and nothing that this server wants to hear."""
         ...
 
@@ -148,9 +148,9 @@ class Elsewhere(Protocol):
 class Composing:
     """The part of a `Server` that shows others, and shapes what is shown."""
 
-    elsewhere: Elsewhere | None = None
+    composition: Composition | None = None
     """What is mounted here; None without."""
-    lent: Store | None = None
+    inherited_store: Store | None = None
     """The store of the server that this one is mounted in."""
     shape: Shape | None = None
     """What is made of the components before anybody sees them; None without."""
