@@ -98,7 +98,7 @@ async def test_a_rate_that_is_shared_over_the_store_costs_no_more() -> None:
     server = serving(limit, store=MemoryStore())
     call, calls = one_call(), 0
 
-    def respond(request: Any) -> Any: ...
+    async def respond(request: Any) -> Any: ...
 
     def count(frame: Any, event: str, argument: Any) -> None:
         nonlocal calls
@@ -106,12 +106,14 @@ async def test_a_rate_that_is_shared_over_the_store_costs_no_more() -> None:
 
     limited = limit.wrap(respond)
     async with server.running():
-        limited(Request(call, None))  # the others will be told: once in a tenth of a second
+        for _ in range(4):
+            await limited(Request(call, None))  # tokens are reserved: 1, then 2, then 4
         sys.setprofile(count)
         try:
-            limited(Request(call, None))
+            passing = limited(Request(call, None))
         finally:
             sys.setprofile(None)
+        await passing
         assert 0 < calls <= RATE_CALLS
 
 

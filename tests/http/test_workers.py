@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.children import NEWEST, ask_for, ask_until_complete, child
 from tests.support.aio import run
 from tests.support.process import CLI
+from tests.support.redis import RedisServer
 from tests.support.waiting import HANG, found, until
 from tests.support.web import (
     Web,
@@ -325,33 +326,54 @@ LIMITED = """
 import os
 from dovetail import Server
 from dovetail.middleware import RateLimit
-server = Server("limited", middleware=[RateLimit(per_tool="50/h")])
+from dovetail.stores import from_url
+server = Server("limited", middleware=[RateLimit(per_tool="50/d")], store=from_url("STORE"))
 
 @server.tool
 async def pid() -> int:
     return os.getpid()
 
-for number in range(200):
+for number in range(400):
     server.tool(name=f"pid_{number}")(pid)
 """
+LIMIT = 50
+CLIENTS = 16
+
+
+async def accepted_by(served: Any, workers: int) -> list[str]:
+    """The workers that executed the calls, of many clients at once, that a limit of ``LIMIT`` accepted."""
+    seen = set[str]()
+    for number in range(400):  # each call names another tool, so it is within its limit
+        seen.add(text(await Web(served).call(f"pid_{number}")))
+        if len(seen) == workers:
+            break
+    assert len(seen) == workers
+    accepted: list[str] = []
+
+    async def client(count: int) -> None:
+        web = Web(served)
+        for _ in range(count):
+            found = (await web.modern("tools/call", {"name": "pid"})).message
+            if "result" in found:
+                accepted.append(text(found["result"]))
+            else:
+                assert found["error"]["data"]["kind"] == "rate_limited"
+
+    await asyncio.gather(*(client(LIMIT // 4) for _ in range(CLIENTS)))
+    return accepted
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_workers_keep_one_rate_limit_together(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
+def test_workers_keep_one_rate_limit_together(tmp_path: Path, store: str, workers: int) -> None:
     @run
     async def scenario() -> None:
         path = tmp_path / "limited.py"
-        path.write_text(LIMITED)
-        async with child(str(path), "--port", "0", "--workers", str(workers)) as served:
-            web, pids, seen = Web(served), list[str](), set[str]()  # type: ignore[arg-type]
-            number = 0
-            while len(seen) < workers:  # each call names another tool, so it is within the limit
-                number += 1
-                seen.add(text(await web.call(f"pid_{number % 200}")))
-            for _ in range(50 * workers + 50):
-                found = (await web.modern("tools/call", {"name": "pid"})).message
-                if "result" in found:
-                    pids.append(text(found["result"]))
-            assert 50 <= len(pids) < 75  # two workers that do not hear of each other accept 100
+        with RedisServer() if store == "redis" else nullcontext() as redis:
+            url = f"sqlite:///{tmp_path / 'state.db'}" if redis is None else redis.url
+            path.write_text(LIMITED.replace("STORE", url))
+            async with child(str(path), "--port", "0", "--workers", str(workers)) as served:
+                accepted = await accepted_by(served, workers)
+                assert 0.9 * LIMIT <= len(accepted) <= 1.1 * LIMIT
 
     scenario()

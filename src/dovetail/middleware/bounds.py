@@ -16,11 +16,14 @@ LONGEST_SECRET: Final = 32 << 10
 """Characters of whatever the patterns of `redaction.SECRETS` find; none of them finds more."""
 RATE_KEYS: Final = 20_000
 """Clients, principals, sessions, addresses or tools one rate is kept for at once; those not seen for long go first."""
-RATE_SHARED_SECONDS: Final = 0.1
-RATE_SHARED_NAMES: Final = 500
-"""How often processes with one store tell each other what they let pass, and of how many names of each rule."""
-RATE_SHARED_PART: Final = 0.02
-"""The part of its burst that a name uses before the other processes are told at once."""
+RATE_RESERVED_PART: Final = 0.02
+"""The part of the tokens left in the store that one process reserves at once."""
+RATE_RETURN_SECONDS: Final = 1.0
+"""Seconds after which a process returns reserved tokens that it has not used."""
+RATE_REFUSED_SECONDS: Final = 0.1
+"""Seconds in which a process refuses without asking the store again: other processes may return tokens."""
+RATE_STORE_SECONDS: Final = 1.0
+"""Seconds the store may take to answer; and seconds a process then limits alone before it asks the store again."""
 RATE_BLOCK: Final = 300.0
 RATE_VIOLATIONS: Final = 100
 RATE_VIOLATION_SECONDS: Final = 60.0

@@ -27,7 +27,6 @@ from ..stores.places import client_of, network_of
 from .bounds import (
     LAYER_KEYS,
     RATE_BLOCK,
-    RATE_SHARED_PART,
     RATE_VIOLATION_SECONDS,
     RATE_VIOLATIONS,
     REFUSAL_PAUSE,
@@ -53,9 +52,12 @@ class Rule(Struct, frozen=True):
     """The requests it counts; None for all."""
     buckets: Buckets
 
-    def names(self) -> set[Hashable]:
-        """Who is counted now."""
-        return self.buckets.names()
+    @property
+    def label(self) -> str:
+        """The same for the same rule in every process."""
+        kind, methods = type(self.buckets).__name__.lower(), "+".join(sorted(self.methods or ()))
+        text = f"{self.scope}-{kind}-{self.buckets.interval:g}-{self.buckets.burst:g}-{methods}"
+        return text.replace("/", ".")
 
 
 def principal_of(call: Call) -> Hashable:
@@ -159,7 +161,7 @@ class RateLimit(Middleware):
         self._doors: dict[str, tuple[float, float, str]] = {}
         """Addresses nobody is let in from: until when, for how long, and why."""
         self._sharing: Sharing | None = None
-        """How others with the same store are told, and tell us."""
+        """The tokens reserved in the server's store; None without a store."""
         self.refused = 0  # messages
 
     @classmethod
@@ -181,8 +183,7 @@ class RateLimit(Middleware):
             self._sharing = None
         if store is not None:
             tables = [rule.buckets for rule in self.rules]
-            parts = (f"{rule.scope}-{rule.buckets.interval:g}-{rule.buckets.burst:g}" for rule in self.rules)
-            topic = f"rate/{service.name}/{' '.join(parts)}"
+            topic = f"rate/{service.name}/{','.join(rule.label for rule in self.rules)}"
             self._sharing = Sharing(store, topic, tables, self._clock, self._set_blocked)
 
     def stopped(self) -> None:
@@ -190,10 +191,12 @@ class RateLimit(Middleware):
             self._sharing.stop()
 
     def wrap(self, call_next: Next) -> Next:
-        """The path of every message: a token that is there (`Buckets.take`) is taken without a call."""
-        sharing, clock, blocked = self._sharing, self._clock, self._blocked
+        """The path of every message: a token that is there is taken without a call."""
         everything = self._prepared(None)
         special = {method: self._prepared(method) for rule in self.rules for method in rule.methods or ()}
+        if self._sharing is not None:
+            return self._wrap_shared(self._sharing, call_next, everything, special)
+        clock, blocked = self._clock, self._blocked
 
         def limited(request: Request) -> Awaitable[Struct | Raw]:
             call, now = request.call, clock()
@@ -202,7 +205,7 @@ class RateLimit(Middleware):
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._refused(client_of(call), error, now)
             rules = special.get(call.method, everything) if special else everything
-            for rule, name_of, young, interval, slack, used, noticeable in rules:
+            for rule, name_of, young, interval, slack, _ in rules:
                 name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
                 if name is None:
                     continue
@@ -216,15 +219,53 @@ class RateLimit(Middleware):
                     young[name] = full + interval
                 else:
                     young[name] = now + interval
-                if used is not None:
-                    used[name] = count = used.get(name, 0) + 1
-                    if count >= noticeable and sharing is not None:
-                        sharing.hurry()
-            if sharing is not None and not sharing.waiting:
-                sharing.wake()
             return call_next(request)
 
         return limited
+
+    def _wrap_shared(
+        self,
+        sharing: Sharing,
+        call_next: Next,
+        everything: list[tuple[Any, ...]],
+        special: dict[str, list[tuple[Any, ...]]],
+    ) -> Next:
+        """As `wrap`; a token that this process has reserved in the store is taken without a call."""
+        clock, blocked, held = self._clock, self._blocked, sharing.held
+
+        def limited(request: Request) -> Awaitable[Struct | Raw]:
+            call, now = request.call, clock()
+            if request.resumed:
+                return call_next(request)
+            if blocked and (error := self._check_block(call, now)) is not None:
+                return self._refused(client_of(call), error, now)
+            rules = special.get(call.method, everything) if special else everything
+            place: int
+            for at, (rule, name_of, _, _, _, place) in enumerate(rules):
+                name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+                if name is None:
+                    continue
+                one = held[place].get(name)
+                if one is not None and one.left > 0:
+                    one.left -= 1
+                elif one is not None and now < one.ask_again:
+                    return self._refuse(call, name, rule, one.last - now, now)
+                else:
+                    return self._reserve(sharing, request, rules[at:], call_next)
+            return call_next(request)
+
+        return limited
+
+    async def _reserve(
+        self, sharing: Sharing, request: Request, rules: list[tuple[Any, ...]], call_next: Next
+    ) -> Struct | Raw:
+        """Take a token of each rule of ``rules``, from the store if need be, and go on with the request."""
+        call = request.call
+        for rule, name_of, _, _, _, place in rules:
+            name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+            if name is not None and (wait := await sharing.take(place, name)):
+                await self._refuse(call, name, rule, wait, self._clock())
+        return await call_next(request)
 
     @property
     def shut(self) -> Mapping[str, Any]:
@@ -259,22 +300,24 @@ class RateLimit(Middleware):
                 rule.buckets.young,
                 rule.buckets.interval,
                 rule.buckets.slack,
-                None if self._sharing is None else self._sharing.used[number],
-                rule.buckets.burst * RATE_SHARED_PART,
+                place,
             )
-            for number, rule in enumerate(self.rules)
+            for place, rule in enumerate(self.rules)
             if rule.methods is None or method in rule.methods
         ]
 
     def wrap_notes(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
         """A notification has nobody to be answered: one too many is dropped."""
-        rules = [rule for rule in self.rules if rule.methods is None]
+        rules = [(place, rule) for place, rule in enumerate(self.rules) if rule.methods is None]
+        sharing = self._sharing
 
         def limited(notice: Notice) -> None:
             now = self._clock()
-            for rule in rules:
+            for place, rule in rules:
                 name = rule.name(notice)
-                if name is not None and rule.buckets.take(name, now):
+                if name is None:
+                    continue
+                if rule.buckets.take(name, now) if sharing is None else sharing.take_now(place, name):
                     self.refused += 1
                     return
             receive_notification(notice)
@@ -289,7 +332,7 @@ class RateLimit(Middleware):
         if self._block is not None and self._violations.take(client, now):
             self._set_blocked(client, now + self._block)
             if self._sharing is not None:
-                self._sharing.blocked(client, self._block)
+                self._sharing.publish_block(client, self._block)
             error = self._check_block(call, now)
         if rule.scope == "address" and error is None:
             self._shut(call, wait, rule.scope, now)

@@ -22,6 +22,10 @@ _PERIODS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)\s*")
 
 
+State = tuple[float, float, float]
+"""What a store holds of a window: when its period began, and two counts; of a bucket: when it is full, and zeros."""
+
+
 class Rate(Struct, frozen=True):
     """``count`` messages in ``period`` seconds."""
 
@@ -74,13 +78,6 @@ class Buckets:
         self.young[name] = full + self.interval
         return 0.0
 
-    def add(self, name: Hashable, count: int, now: float) -> None:
-        """Take tokens that another process has given away; what is missing is paid back within a second or so."""
-        full = max(self.young.get(name, now), self.old.get(name, now), now) + count * self.interval
-        if name not in self.young and len(self.young) >= self.most:
-            self.turn()
-        self.young[name] = min(full, now + self.slack + self.interval + CLOCK_SLIP)
-
     def line_up(self, name: Hashable, now: float, most: float) -> float:
         """Take a token that may not be there yet: the seconds until it is, ``most`` of them at most."""
         full = max(self.young.get(name) or self.old.get(name, now), now)
@@ -108,9 +105,28 @@ class Buckets:
         self.young[name] = full  # who is refused is there, and is not forgotten
         return seconds
 
-    def names(self) -> set[Hashable]:
-        """Whom there is a bucket for."""
-        return {*self.young, *self.old}
+    # --- a bucket that several processes share: its state is the value of a key in a store --------------------------
+
+    def available(self, state: State | None, now: float) -> int:
+        """The whole tokens in a bucket; None is the state of a full one."""
+        return int(self.burst - (self._full(state, now) - now) / self.interval + 0.001)
+
+    def spend(self, state: State | None, count: int, now: float) -> State:
+        """The state after ``count`` tokens were taken; a negative count returns tokens."""
+        return max(self._full(state, now) + count * self.interval, now), 0.0, 0.0
+
+    def until_token(self, state: State | None, now: float) -> float:
+        """Seconds until there is a token; 0 when there is one."""
+        return max(self._full(state, now) - now - self.slack, 0.0)
+
+    def lifetime(self, state: State, now: float) -> float:
+        """Seconds after which the state is that of a full bucket."""
+        return max(state[0] - now, 0.0) + CLOCK_SLIP
+
+    def _full(self, state: State | None, now: float) -> float:
+        """When the bucket is full; a clock that went back by much makes it full now."""
+        full = now if state is None else max(state[0], now)
+        return now if full - now > self.burst * self.interval + CLOCK_SLIP else full
 
     def __len__(self) -> int:
         return len(self.young) + len(self.old)
@@ -124,37 +140,54 @@ class Windows(Buckets):
     def __init__(self, rate: Rate, burst: float | None = None, most: int = RATE_KEYS) -> None:
         super().__init__(rate, burst, most)
         self._rate = rate
-        self._counts: dict[Hashable, tuple[float, float, float]] = {}
+        self._counts: dict[Hashable, State] = {}
         """Name → when its period began, what came in it, what came in the one before."""
-        self._earlier: dict[Hashable, tuple[float, float, float]] = {}
+        self._earlier: dict[Hashable, State] = {}
 
     def take(self, name: Hashable, now: float) -> float:
+        state = self._counts.get(name) or self._earlier.get(name)
+        begun, count, before = self._current(state, now)
+        wait = self.until_token(state, now)
+        self._keep(name, (begun, count if wait else count + 1, before))
+        return wait
+
+    def available(self, state: State | None, now: float) -> int:
+        begun, count, before = self._current(state, now)
+        left = self._rate.count - count - before * (1 - (now - begun) / self._rate.period)
+        return max(int(left), 0 if count else 1)
+
+    def spend(self, state: State | None, count: int, now: float) -> State:
+        begun, spent, before = self._current(state, now)
+        return begun, max(spent + count, 0.0), before
+
+    def until_token(self, state: State | None, now: float) -> float:
         period, most = self._rate.period, self._rate.count
-        begun, count, before = self._counts.get(name) or self._earlier.get(name) or (now, 0.0, 0.0)
+        begun, count, before = self._current(state, now)
+        part = (now - begun) / period
+        if not count or before * (1 - part) + count + 1 <= most:
+            return 0.0
+        # What came in this period alone may be too much already; if not, wait until enough of the last is gone.
+        free = 1.0 if count + 1 > most else 1 - (most - count - 1) / before
+        return max((free - part) * period, SHORTEST_WAIT)
+
+    def lifetime(self, state: State, now: float) -> float:
+        return 2 * self._rate.period
+
+    def _current(self, state: State | None, now: float) -> State:
+        """When the period began, what came in it, and what came in the one before."""
+        if state is None:
+            return now, 0.0, 0.0
+        begun, count, before = state
+        period = self._rate.period
         passed = (now - begun) // period
         if passed:  # also after a clock that went back: -1
-            begun, count, before = now - (now - begun) % period, 0.0, count if passed == 1 else 0.0
-        part = (now - begun) / period
-        if count and before * (1 - part) + count + 1 > most:
-            # What came in this period alone may be too much already; if not, wait until enough of the last is gone.
-            free = 1.0 if count + 1 > most else 1 - (most - count - 1) / before
-            self._keep(name, (begun, count, before))
-            return max((free - part) * period, SHORTEST_WAIT)
-        self._keep(name, (begun, count + 1, before))
-        return 0.0
+            return now - (now - begun) % period, 0.0, count if passed == 1 else 0.0
+        return begun, count, before
 
-    def add(self, name: Hashable, count: int, now: float) -> None:
-        self.take(name, now)
-        begun, own, before = self._counts[name]
-        self._keep(name, (begun, min(own + count - 1, self._rate.count), before))
-
-    def _keep(self, name: Hashable, counts: tuple[float, float, float]) -> None:
+    def _keep(self, name: Hashable, counts: State) -> None:
         if name not in self._counts and len(self._counts) >= self.most:
             self._earlier, self._counts = self._counts, {}
         self._counts[name] = counts
-
-    def names(self) -> set[Hashable]:
-        return {*self._counts, *self._earlier}
 
     def __len__(self) -> int:
         return len(self._counts) + len(self._earlier)
