@@ -38,7 +38,7 @@ from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from ..settings import NAME_ECHO, Limits
 from ..wire import headers as routing
 from ..wire.codec import Codec
-from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
+from ..wire.dialects import NAMES, OFFICIAL, Dialect, dialect_of, status_of, strictly
 from ..wire.frames import Frame, RequestId
 from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import OWN_EXTENSION, Method
@@ -447,11 +447,11 @@ class Admission:
 
     def codec_for(self, revision: Revision, dialect: str | None) -> Codec:
         """How to speak ``revision`` in the dialect of that name; in our own if there is none."""
-        if dialect is None or dialect == self.dialect.name or dialect not in DIALECTS:
+        if dialect is None or dialect == self.dialect.name or dialect not in NAMES:
             return self.codecs[revision.name]
         codec = self._foreign.get((revision.name, dialect))
         if codec is None:
-            codec = Codec(revision, DIALECTS[dialect], self._server_info)
+            codec = Codec(revision, dialect_of(dialect), self._server_info)
             self._foreign[revision.name, dialect] = codec
             codec.keeps = self.newest.keeps
         return codec

@@ -16,7 +16,6 @@ from ..core.principal import as_principal
 from ..drivers.exchange import NOBODY, Nobody, exchange
 from ..errors import DovetailError
 from ..model import ClientCapabilities
-from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
     from ..core.routes import Route, Routes
@@ -116,11 +115,15 @@ class Serving:
     def _sized(self, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options without erlmcp's names of limits; limits of this transport are set on the server."""
         server = cast("Server", self)
-        others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
-        for name in options.keys() - others.keys():
-            where, members = ERLMCP.config_keys[name]
-            if TRANSPORTS[where] == TRANSPORTS[transport]:
-                server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
+        others = dict(options)
+        for name in [name for name in options if name.endswith("_size_limit")]:
+            from ..wire.dialects.erlmcp import ERLMCP  # a server that needs no dialect does without it
+
+            if name in ERLMCP.config_keys:
+                where, members = ERLMCP.config_keys[name]
+                value = others.pop(name)
+                if TRANSPORTS[where] == TRANSPORTS[transport]:
+                    server.limits = replace(server.limits, **dict.fromkeys(members, value))
         if transport in ("ws", "sse"):
             others.setdefault("announce", transport)
         return others

@@ -1,26 +1,47 @@
-"""The four profiles: official, and three systems whose documents we follow to the letter when asked."""
+"""The dialects: official, and three systems whose documents are followed to the letter when asked for.
+
+`DIALECTS` and `ERLMCP` are made when they are first used: the tables of erlmcp are large, and few servers need them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
 
 from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
-from .erlmcp import ERLMCP
 from .profiles import MCP_CLIENT, MINIMCP, OFFICIAL
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OFFICIAL, ERLMCP, MINIMCP, MCP_CLIENT)}
+if TYPE_CHECKING:
+    from .erlmcp import ERLMCP
+
+    DIALECTS: dict[str, Dialect]
+
+NAMES: Final = ("official", "erlmcp", "minimcp", "mcp_client")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("DIALECTS", "ERLMCP"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .erlmcp import ERLMCP
+
+    dialects = {dialect.name: dialect for dialect in (OFFICIAL, ERLMCP, MINIMCP, MCP_CLIENT)}
+    globals().update(ERLMCP=ERLMCP, DIALECTS=dialects)
+    return globals()[name]
 
 
 def dialect_of(given: str | Dialect) -> Dialect:
-    """The dialect itself, or the one of that name.
+    """Return the dialect itself, or the one of that name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no dialect of that name.
     """
     if isinstance(given, Dialect):
         return given
-    if given not in DIALECTS:
-        raise ValueError(f"there is no dialect {given!r}: use one of {', '.join(DIALECTS)}")
-    return DIALECTS[given]
+    if given not in NAMES:
+        raise ValueError(f"there is no dialect {given!r}: use one of {', '.join(NAMES)}")
+    return OFFICIAL if given == OFFICIAL.name else __getattr__("DIALECTS")[given]
 
 
 __all__ = [
-    "DIALECTS", "ERLMCP", "MCP_CLIENT", "MINIMCP", "OFFICIAL", "VENDOR", "Alias", "Dialect", "dialect_of",
+    "DIALECTS", "ERLMCP", "MCP_CLIENT", "MINIMCP", "NAMES", "OFFICIAL", "VENDOR", "Alias", "Dialect", "dialect_of",
     "error_from_wire", "rewrite", "status_of", "strictly", "wire_error",
 ]  # fmt: skip
