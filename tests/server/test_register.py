@@ -516,3 +516,17 @@ def test_options_of_resources_and_prompts_have_types_too() -> None:
             server.resource("x://y", **wrong)(work)
     with pytest.raises(RegistrationError, match="the tags of"):
         server.prompt(tags="x")(work)
+
+
+def test_only_the_right_to_a_resource_may_ask_for_its_address() -> None:
+    server = Server("s")
+
+    def owns(principal: Any, uri: str, arguments: Any) -> bool:
+        return True
+
+    with pytest.raises(RegistrationError, match="only a resource has a URI"):
+
+        @server.tool(auth=owns)
+        def tool() -> str:
+            """A tool."""
+            return "x"

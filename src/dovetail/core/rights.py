@@ -6,10 +6,12 @@ which; where the author's own function says no, it is as if the component did no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import ProtocolError
 from .principal import Principal
@@ -22,10 +24,24 @@ class Right(Struct, frozen=True, eq=False):
     """All of them are needed."""
     allows: Callable[[Principal | None], Any] | None = None
     """The author's function. It fails closed: only True lets a caller in."""
+    allows_at: Callable[[str, Mapping[str, Any], Principal | None], Any] | None = None
+    """One that wants to know the URI and the arguments of its template, too; `at` gives it these."""
 
 
 Rights = tuple[Right, ...]
 """All conditions of one component; each has to be met."""
+NOBODY: Rights = (Right(allows=lambda principal: False),)
+"""For what may not be used at all."""
+
+
+def at(rights: Rights, uri: str, arguments: Mapping[str, Any]) -> Rights:
+    """The conditions of using a resource at ``uri``; ``arguments`` are those of its template."""
+    return tuple(
+        right
+        if right.allows_at is None
+        else replace(right, allows=partial(right.allows_at, uri, dict(arguments)), allows_at=None)
+        for right in rights
+    )
 
 
 def implies(rights: Rights, others: Rights) -> bool:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
 from ..errors import DovetailError
+from ..model import ResourceTemplateReference
 from ..settings import NAME_ECHO
 
 log = logging.getLogger("dovetail")
@@ -78,7 +79,7 @@ class Request(Struct, eq=False):
     call: Call
     channel: Channel
     name: str = ""
-    """The canonical name of the component: a tool or prompt without its version, or the URI of a resource."""
+    """The canonical name of the component: of a tool or prompt without its version, of a resource its URI."""
     find: Callable[[Request], Component] | None = None
     """Describes the component; `component` calls it."""
     run: Next | None = None
@@ -297,6 +298,9 @@ def name_in(call: Call) -> str:
     """The name or URI that a call is about, as it is written in its params; empty where it names none."""
     if call.method in _NAMED:
         return getattr(call.params, "name", "")  # a client may send a method's params in a form of its own
+    if call.method == "completion/complete":
+        ref = call.params.ref
+        return ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
     return getattr(call.params, "uri", "") if call.method in _ADDRESSED else ""
 
 

@@ -81,12 +81,7 @@ class Mounts(MergedLists):
         for codec in server.admission.codecs.values():
             codec.keep_unknown()
         hub = server.hub
-        hub.rights, hub.abandoned, hub.ended, hub.sight = (
-            self.rights_of,
-            self.unwatch,
-            self._session_ended,
-            Sight(server),
-        )
+        hub.abandoned, hub.ended, hub.sight = self.unwatch, self._session_ended, Sight(server)
 
     def add(self, part: Part, prefix: str | None) -> None:
         """Mount ``part``.
@@ -280,9 +275,7 @@ class Mounts(MergedLists):
         return found + [route for mount in self._bare for route in mount.part.find_routes(path)]
 
     def rights_of(self, uri: str) -> Rights:
-        found = self._server.register.find_resource(uri)
-        if found is not None:
-            return found[0].rights
+        """Who may use an address of a part."""
         for mount, inner in self.owners_of_uri(uri):
             if rights := mount.part.rights_of(inner):
                 return rights

@@ -280,7 +280,7 @@ class ServerPart:
             return None
         if kind in ("resources", "templates"):
             found = server.register.find_resource(inner)
-            entry = None if found is None else found[0]
+            entry = server.register.templates.entries.get(inner) or (None if found is None else found[0])
         else:
             entry = server.register.table(kind).entries.get(inner)
         if entry is None:
@@ -327,7 +327,8 @@ class ServerPart:
         return await sees(self.server, uri, call)
 
     def rights_of(self, uri: str) -> Rights:
-        return self.server.hub.rights(uri)
+        shape = self.server.shape
+        return self.server.pipeline.rights_to(uri if shape is None else shape.known_as(uri))
 
     def find_routes(self, path: str) -> list[Any]:
         return self.server.find_routes(path)

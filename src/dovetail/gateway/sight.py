@@ -57,7 +57,9 @@ async def sees(server: Server, uri: str, call: Call) -> bool:
             uri = await server.shape.address(uri, call)
         except ProtocolError:
             return False
-    found = server.register.find_resource(uri)
-    if found is not None:
-        return not found[0].rights or visible(found[0].rights, call.principal)
+    rights = server.pipeline.rights_to(uri)
+    if rights and not visible(rights, call.principal):
+        return False
+    if server.register.find_resource(uri) is not None:
+        return True
     return server.composition is None or await server.composition.sees(uri, call)

@@ -124,7 +124,7 @@ class Caching(Middleware):
             entry = server.tools.get(call.params.name)
             rights = () if entry is None else entry.rights
         else:
-            rights = server.register.rights_of(request.name)
+            rights = server.pipeline.rights_to(request.name)
         return not rights or visible(rights, call.principal)
 
     def _keep(self, key: _Key, result: Struct | Raw) -> None:

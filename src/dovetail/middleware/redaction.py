@@ -76,6 +76,9 @@ class Redaction(Middleware):
     async def get_prompt(self, request: Request, call_next: Next) -> Struct | Raw:
         return await self._redacted(request, call_next, self._prompt)
 
+    async def complete(self, request: Request, call_next: Next) -> Struct | Raw:
+        return await self._redacted(request, call_next, self._members)
+
     async def _redacted(
         self, request: Request, call_next: Next, clean: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> Struct | Raw:

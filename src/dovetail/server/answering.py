@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from .. import model as m
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
-from ..core.rights import unknown
+from ..core.rights import at, unknown
 from ..errors import ProtocolError
 from ..middleware.health import Health
 from ..settings import NAME_ECHO, URI_ECHO, Limits
@@ -206,7 +206,7 @@ class Answering:
 
     def _find(self, uri: str, principal: Principal | None) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
-        if found is None or (found[0].rights and unknown(found[0].rights, principal)):
+        if found is None or (found[0].rights and unknown(at(found[0].rights, uri, found[1]), principal)):
             raise not_there(uri, self.limits.max_uri_length)
         return found
 

@@ -141,8 +141,17 @@ class Builtin:
         ref, argument = params.ref, params.argument
         key = ref.uri if isinstance(ref, m.ResourceTemplateReference) else ref.name
         entry = self._referred(ref, key)
-        if any(one.rights and unknown(one.rights, call.principal) for one in self._named(key, entry)):
-            raise _nothing_to_complete(key)
+        admits, of_entry = server.pipeline.admits, server.pipeline.of_entry
+        named = self._named(key)
+        for kind, one in named:
+            if (one.rights and unknown(one.rights, call.principal)) or (
+                admits is not None and not admits(of_entry(kind, one))
+            ):
+                raise _nothing_to_complete(key)
+        if not named and isinstance(ref, m.ResourceTemplateReference):
+            rights = server.pipeline.rights_to(key)
+            if rights and unknown(rights, call.principal):
+                raise _nothing_to_complete(key)
         completer = server.completions.get((key, argument.name))
         if completer is None:
             if entry is None:
@@ -180,12 +189,10 @@ class Builtin:
             return register.tools.entries.get(key)
         return register.prompts.entries.get(key)
 
-    def _named(self, key: str, entry: Registered | None) -> list[Registered]:
+    def _named(self, key: str) -> list[tuple[ListName, Registered]]:
         """All that has this name: a completer is found by it, whatever a client says that it names."""
-        register = self._server.register
-        tables = (register.prompts, register.tools, register.templates, register.resources)
-        found: list[Registered] = [table.entries[key] for table in tables if key in table.entries]
-        return found if entry is None else [entry, *found]
+        table = self._server.register.table
+        return [(kind, table(kind).entries[key]) for kind in _LISTS if key in table(kind).entries]
 
     # Subscriptions
 
@@ -214,20 +221,20 @@ class Builtin:
         server = self._server
         if server.shape is not None:
             uri = await server.shape.address(uri, call)
-        found = server.register.find_resource(uri)
-        if found is None:
+        rights = server.pipeline.rights_to(uri)
+        if rights and unknown(rights, call.principal):
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+        if server.register.find_resource(uri) is None:
             if fault := uri_fault(uri, server.limits.max_uri_length):
                 raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
             if server.composition is not None:
                 await server.composition.watch(uri, call)
             elif _names_failed_subscriptions(call):
                 raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
-        elif found[0].rights and unknown(found[0].rights, call.principal):
-            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
     async def _may_hear(self, uri: str, call: Call) -> bool:
         shape = self._server.shape
-        rights = self._server.hub.rights(uri if shape is None else shape.known_as(uri))
+        rights = self._server.pipeline.rights_to(uri if shape is None else shape.known_as(uri))
         if rights and not visible(rights, call.principal):
             return False
         if self._server.composition is not None or self._server.shape is not None:

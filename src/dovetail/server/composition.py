@@ -134,6 +134,10 @@ class Composition(Protocol):
 
     def unwatch(self, uri: str) -> None: ...
 
+    def rights_of(self, uri: str) -> Rights:
+        """Who may use an address of others, as far as it is known here."""
+        ...
+
     async def sees(self, uri: str, call: Call) -> bool:
         """Whether ``uri`` is still there for them."""
         ...

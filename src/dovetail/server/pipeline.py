@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
-from ..core.rights import Rights, unknown
+from ..core.rights import NOBODY, Rights, unknown
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import (
     Component,
@@ -44,6 +44,8 @@ from ..model import (
     ListToolsResult,
     PaginatedRequestParams,
     PaginatedResult,
+    ResourceTemplateReference,
+    ToolReference,
 )
 from ..settings import NAME_ECHO
 from ..wire.methods import METHODS
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 _CALL: Final = "tools/call"
+_COMPLETE: Final = "completion/complete"
 _KINDS: Final[Mapping[str, ListName]] = {
     "tools/call": "tools",
     "prompts/get": "prompts",
@@ -82,6 +85,7 @@ _LIST_HOOKS: Final[Mapping[ListName, str]] = {
     "templates": "list_resources",
 }
 _NAMED: Final = frozenset({"tools/call", "prompts/get"})
+_SUBSCRIBING: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 
@@ -188,7 +192,12 @@ class Pipeline:
 
         def enter(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             method = call.method
-            name = call.params.name if method in _NAMED else call.params.uri if method in _ADDRESSED else ""
+            if method in _NAMED:
+                name = call.params.name
+            elif method in _ADDRESSED:
+                name = call.params.uri
+            else:
+                name = name_in(call) if method == _COMPLETE else ""
             return chain(Request(call, channel, name, describe))
 
         return enter
@@ -271,6 +280,8 @@ class Pipeline:
         ):
             call = meant
         name = self.canonical(call.params.name) if call.method == _CALL else name_in(call)
+        if shape is not None and call.method in _SUBSCRIBING:
+            name = shape.known_as(name)
         return Request(call, channel, name, self.describe, run)
 
     def _refused(self, call: Call, channel: Channel, error: DovetailError) -> Request:
@@ -297,21 +308,33 @@ class Pipeline:
     def describe(self, request: Request) -> Component:
         """The component of a request."""
         call, server, composition = request.call, self._server, self._server.composition
-        kind = _KINDS.get(call.method)
+        kind = _kind_of(call)
         if kind is None:
             return Component(request.name)
-        key = request.name if kind == "resources" else call.params.name
+        key = call.params.name if call.method in _NAMED else request.name
         if kind == "tools" and (tool := self._tools.get(key)) is not None:
             return self.of_tool(tool)
         if kind == "prompts" and (prompt := server.register.prompts.entries.get(key)) is not None:
             return self.of_entry(kind, prompt)
-        if kind == "resources" and (read := server.register.find_resource(key)) is not None:
-            return replace(self.of_entry(kind, read[0]), name=key, aliases=frozenset({read[0].name}))
+        if kind == "templates" and (template := server.register.templates.entries.get(key)) is not None:
+            return self.of_entry(kind, template)
+        if kind in ("resources", "templates"):
+            return self._at(key)
         found = None if composition is None else composition.component(kind, key)
         if found is None:
             version = split(key)[1] if kind == "tools" and key != request.name else None
             found = Component(request.name, _SINGULAR[kind], version, aliases=frozenset({key}))
         return self._shown(kind, found.name, found)
+
+    def _at(self, uri: str) -> Component:
+        """What is read at ``uri``."""
+        server, found = self._server, self._server.register.find_resource(uri)
+        if found is not None:
+            entry = found[0]
+            return replace(self.of_entry("resources", entry), name=uri, aliases=frozenset({entry.name}))
+        other = None if server.composition is None else server.composition.component("resources", uri)
+        other = Component(uri, "resource") if other is None else other
+        return self._shown("resources", other.name, other)
 
     def of_tool(self, tool: RegisteredTool) -> Component:
         """A tool that is registered here."""
@@ -408,12 +431,26 @@ class Pipeline:
         if tool is not None and tool.rights and unknown(tool.rights, call.principal):
             raise _not_found(request)
 
+    def rights_to(self, uri: str) -> Rights:
+        """Who may use a resource: one decision for reading it, subscribing to it and hearing of it."""
+        server = self._server
+        if self.admits is not None and not self.admits(self._at(uri)):
+            return NOBODY
+        rights = server.register.rights_of(uri)
+        if not rights and server.composition is not None and server.register.find_resource(uri) is None:
+            rights = server.composition.rights_of(uri)
+        return rights
+
     # --- execute --------------------------------------------------------------------------------------------
 
     def _execute(self, request: Request) -> Awaitable[Struct | Raw]:
         if self._check is not None:
             self._check(request.call)
-        if self.admits is not None and request.call.method in _KINDS and not self.admits(request.component):
+        if (
+            self.admits is not None
+            and (request.call.method in _KINDS or request.call.method == _COMPLETE)
+            and not self.admits(request.component)
+        ):
             raise _not_found(request)
         if request.becomes_task or request.run is not None or request.task is not None:
             return self._run_last(request)
@@ -438,8 +475,20 @@ async def _relocating(chain: Next, relocated: Callable[[Call, Any], Any], reques
     return relocated(request.call, await chain(request))
 
 
+def _kind_of(call: Call) -> ListName | None:
+    """What kind of component a call is about."""
+    if call.method != _COMPLETE:
+        return _KINDS.get(call.method)
+    ref = call.params.ref
+    if isinstance(ref, ResourceTemplateReference):
+        return "templates"
+    return "tools" if isinstance(ref, ToolReference) else "prompts"
+
+
 def _not_found(request: Request) -> ProtocolError:
     """The component may not be used: to the client it does not exist."""
+    if request.method == _COMPLETE:
+        return ProtocolError("completion_not_found", f"nothing to complete for {request.name[:NAME_ECHO]!r}")
     kind = _SINGULAR[_KINDS[request.method]]
     member = "uri" if kind == "resource" else kind
     return ProtocolError(f"{kind}_not_found", data={member: request.name[:NAME_ECHO]})

@@ -204,7 +204,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     ) -> None:
         """The rest of the beginning: what the parts above are joined by."""
         self.hub = Hub(self.limits)
-        self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
         """Made with the first tool that may run as a task."""
         self.watches: Watches | None = None
@@ -231,6 +230,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.session_watchers: list[Callable[[Session], None]] = []
         """Told of each legacy session that begins."""
         self.pipeline = Pipeline(self)
+        self.hub.rights = self.pipeline.rights_to
         self.pipeline.middleware = middleware
         Extending.__init__(self)
         self.admission.offer(self.capabilities)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, overload
 from msgspec import UNSET
 
 from ...core.principal import Principal
-from ...core.rights import Rights
+from ...core.rights import Rights, at
 from ...errors import RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
 from ...settings import LONGEST_DESCRIPTION, Limits
@@ -235,7 +235,7 @@ class Registration:
             mime_type=options.get("mime_type"),
             ttl_ms=options.get("ttl_ms"),
             cache_scope=options.get("cache_scope"),
-            **self._shared(prepared, what, options),
+            **self._shared(prepared, what, options, uri, template),
         )
 
     def remove_resource(self, uri: str) -> None:
@@ -298,17 +298,25 @@ class Registration:
             options = {"name": function, **options}
         return decorator(partial(add, **options))
 
-    def _shared(self, prepared: Prepared, what: str, options: SharedOptions) -> dict[str, Any]:
+    def _shared(
+        self,
+        prepared: Prepared,
+        what: str,
+        options: SharedOptions,
+        uri: str | None = None,
+        template: str | None = None,
+    ) -> dict[str, Any]:
         """What every entry has."""
+        rights = read_rights(options, what, addressed=uri is not None)
+        if uri is not None and template is None:
+            rights = at(rights, uri, {})
         tags = frozenset(options.get("tags") or ())
         return {
             "function": prepared,
             "context_parameter": prepared.signature.context_parameter,
             "call": self.runner.prepare(prepared.signature, what, options, self.timeout),
             "tags": tags,
-            "rights": sum(
-                (self._restricted.get(tag, ()) for tag in sorted(tags)), read_rights(options, what)
-            ),
+            "rights": sum((self._restricted.get(tag, ()) for tag in sorted(tags)), rights),
         }
 
     def restrict(

@@ -46,14 +46,18 @@ class Hints(TypedDict, total=False):
     lastModified: str
 
 
+Auth = Callable[[Principal | None], bool] | Callable[[Principal | None, str, Mapping[str, Any]], bool]
+
+
 class RightOptions(TypedDict, total=False):
     """Who may use something."""
 
     tags: Collection[str]
     scopes: Collection[str]
     """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
-    auth: Callable[[Principal | None], bool] | None
-    """Who may use it: a plain function of the principal. For all others it does not exist."""
+    auth: Auth | None
+    """Who may use it: a plain function of the principal. For all others it does not exist. That of a resource may take
+    the principal, the URI and the arguments of the template."""
 
 
 class SharedOptions(RightOptions, total=False):
@@ -184,8 +188,11 @@ _HINTS: Final = {_plain(name): name for name in Hints.__annotations__}
 """The annotations of the specification, by how they are misspelt."""
 
 
-def read_rights(options: Mapping[str, Any], what: str) -> Rights:
-    """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither."""
+def read_rights(options: Mapping[str, Any], what: str, *, addressed: bool = False) -> Rights:
+    """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither.
+
+    ``addressed`` is what has a URI: its ``auth`` may take that and the arguments of the template, too.
+    """
     scopes: Collection[str] | None = options.get("scopes", ())
     auth = options.get("auth")
     if isinstance(scopes, str | None) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
@@ -194,7 +201,34 @@ def read_rights(options: Mapping[str, Any], what: str) -> Rights:
         raise RegistrationError(f"auth of {what} is a plain function that takes the principal")
     if not scopes and auth is None:
         return ()
-    return (Right(frozenset(scopes), None if auth is None else partial(_allowed, auth, what)),)
+    if auth is None:
+        return (Right(frozenset(scopes)),)
+    if _takes_address(auth):
+        if not addressed:
+            raise RegistrationError(f"auth of {what} takes the principal alone: only a resource has a URI")
+        return (Right(frozenset(scopes), allows_at=partial(_allowed_at, auth, what)),)
+    return (Right(frozenset(scopes), partial(_allowed, auth, what)),)
+
+
+def _takes_address(auth: Callable[..., Any]) -> bool:
+    """Whether a function takes the principal, the URI and the arguments, and not the principal alone."""
+    try:
+        parameters = inspect.signature(auth).parameters.values()
+    except (TypeError, ValueError):  # one that is written in C
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in parameters if one.kind in places and one.default is inspect.Parameter.empty]
+    return len(needed) == 3
+
+
+def _allowed_at(
+    auth: Callable[..., Any],
+    what: str,
+    uri: str,
+    arguments: Mapping[str, Any],
+    principal: Principal | None,
+) -> bool:
+    return _allowed(lambda principal: auth(principal, uri, arguments), what, principal)
 
 
 def _allowed(auth: Callable[[Principal | None], Any], what: str, principal: Principal | None) -> bool:

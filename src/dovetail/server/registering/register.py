@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 
 from ...core.principal import Principal
-from ...core.rights import Right, Rights, implies, needed, visible
+from ...core.rights import Right, Rights, at, implies, needed, visible
 from ...errors import ProtocolError, RegistrationError
 from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..running import Runnable
@@ -269,7 +269,7 @@ class Register:
     def rights_of(self, uri: str) -> Rights:
         """Who may read ``uri``; everybody, if it is nobody's."""
         found = self.find_resource(uri)
-        return () if found is None else found[0].rights
+        return () if found is None else at(found[0].rights, uri, found[1])
 
     def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
         """Who reads ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""
