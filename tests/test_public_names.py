@@ -241,6 +241,8 @@ MODULES = {
     "dovetail.extensions": "App",
     "dovetail.gateway": "Gateway Proxy",
     "dovetail.manifest.contract": "Contract",
+    "dovetail.manifest.diff": "compare",
+    "dovetail.manifest.lock": "Manifest manifest_of read write",
     "dovetail.middleware": """
         Audit Caching CircuitBreaker ClientWorkarounds ConcurrencyLimit Logging Middleware Policy RateLimit Redaction
         ResponseLimit Retry Timeout Timing Tracing
