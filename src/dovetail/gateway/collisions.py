@@ -69,9 +69,9 @@ def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
 def shown_by(part: Part, kind: ListName) -> Iterator[tuple[str, Traits]]:
     """What a server in this process shows under its own names; nothing is known of others."""
     if isinstance(part, ServerPart):
-        shape = part.server.shape
+        transforms = part.server.transforms
         for name, traits, _ in known(part.server, kind):
-            names = [name] if shape is None else shape.names(name, traits, ())
+            names = [name] if transforms is None else transforms.names(name, traits, ())
             if names is not None:
                 yield names[-1], traits
 
@@ -85,7 +85,7 @@ def settle(server: Server, view: View) -> None:
     there: dict[ListName, dict[str, tuple[Traits, str]]] = {kind: {} for kind in KINDS}
     for kind, found in there.items():
         for name, traits, origin in known(server, kind):
-            names = [name] if server.shape is None else server.shape.names(name, traits, ())
+            names = [name] if server.transforms is None else server.transforms.names(name, traits, ())
             if names is not None:
                 found[names[-1]] = traits, origin
     for kind, found in there.items():

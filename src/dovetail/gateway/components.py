@@ -1,4 +1,4 @@
-"""Prompts, resources and templates on their way through the views of a server, as `shaping.py` has it for tools.
+"""Prompts, resources and templates on their way through the views of a server; `transform_chain.py` has the tools.
 
 What can be listed can be used, and nothing else: a prompt is asked for by its name, an address is that of a resource or
 one that a template matches. What neither is in a list is taken at its word, and left out where only some are shown.
@@ -38,7 +38,7 @@ from .visibility import Rules, admits
 
 if TYPE_CHECKING:
     from ..server.server import Server
-    from .shaping import Shape
+    from .transform_chain import TransformChain
 
 _RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
     "prompts": ListPromptsResult,
@@ -69,29 +69,29 @@ class ListedOthers(Struct, frozen=True):
 class Components:
     """The pipeline of everything but tools."""
 
-    def __init__(self, server: Server, shape: Shape) -> None:
-        self._server, self._shape = server, shape
+    def __init__(self, server: Server, transforms: TransformChain) -> None:
+        self._server, self._transforms = server, transforms
         self._kept: OrderedDict[Any, ListedOthers] = OrderedDict()
 
     def concerns(self, kind: ListName) -> bool:
         """Whether anything of ``kind`` is changed, or may be."""
-        shape = self._shape
-        return shape.visibility is not None or any(view.concerns(kind) for view in shape.views)
+        transforms = self._transforms
+        return transforms.visibility is not None or any(view.concerns(kind) for view in transforms.views)
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def listed(self, kind: ListName, call: Call) -> ListedOthers:
         """What is there of ``kind``, and what of it is shown."""
-        server, rules = self._server, await self._shape.rules(call)
+        server, rules = self._server, await self._transforms.rules(call)
         composition = server.composition
         there = (
             own_entries(server, kind, call) if composition is None else await composition.shown(kind, call)
         )
-        version = (there.version, self._shape.edition, rules)
+        version = (there.version, self._transforms.edition, rules)
         key = (kind, key_of(call.principal), rules)
         kept = self._kept.get(key)
         if kept is None or kept.shown.version != version:
-            self._shape.collisions.look(server, self._shape.views, kind, there)
+            self._transforms.collisions.look(server, self._transforms.views, kind, there)
             traits = {one.key: one for one in (Traits.of(each, kind) for each in there.entries)}
             shown = Shown(version, self._built(kind, there, traits, rules))
             entries = shown.entries
@@ -107,10 +107,10 @@ class Components:
     def _built(self, kind: ListName, there: Shown, traits: Mapping[str, Traits], rules: Rules) -> list[Any]:
         found: dict[str, Any] = {}
         for definition, one in zip(there.entries, traits.values(), strict=True):
-            names = self._shape.names(one.key, one, rules)
+            names = self._transforms.names(one.key, one, rules)
             if names is None:
                 continue
-            for view, name in zip(self._shape.views, names, strict=False):
+            for view, name in zip(self._transforms.views, names, strict=False):
                 definition = view.shown(definition, name, kind)
             if names[-1] != one.key:
                 definition = replace(definition, **{_NAMES[kind]: names[-1]})
@@ -121,32 +121,36 @@ class Components:
 
     async def find_prompt(self, name: str, call: Call) -> str | None:
         """The name of a prompt before all views; None for one that is not shown to the caller."""
-        inner = self._shape.before(name, "prompts")
+        inner = self._transforms.before(name, "prompts")
         if inner is None:
             return None
         there = (await self.listed("prompts", call)).there
         traits = there.get(inner, Traits(inner, kind="prompts"))
-        return None if self._shape.names(inner, traits, await self._shape.rules(call)) is None else inner
+        return (
+            None
+            if self._transforms.names(inner, traits, await self._transforms.rules(call)) is None
+            else inner
+        )
 
     async def find_address(self, uri: str, call: Call) -> str | None:
         """The address before all views; None for one that is not shown to the caller."""
         inner = self.inner_uri(uri)
         if inner is None:
             return None
-        rules = await self._shape.rules(call)
+        rules = await self._transforms.rules(call)
         resource = (await self.listed("resources", call)).there.get(inner)
         templates = None if resource is not None else (await self.listed("templates", call))
         reading = () if templates is None else self._reading(inner, templates)
         if not any(template for template, _ in reading) and resource is None:
             resource = Traits(inner, kind="resources")
         for template, traits in reading:
-            if self._shape.names(traits.key, traits, rules) is None:
+            if self._transforms.names(traits.key, traits, rules) is None:
                 return None
             if template is not None and any(
                 self._left_out(each, rules) for each in self._spellings(template, inner, rules)
             ):
                 return None
-        return None if resource and self._shape.names(inner, resource, rules) is None else inner
+        return None if resource and self._transforms.names(inner, resource, rules) is None else inner
 
     def _reading(self, inner: str, listed: ListedOthers) -> Iterable[tuple[UriTemplate | None, Traits]]:
         """The template that reads an address here; elsewhere all that may: which of them does is not known."""
@@ -165,7 +169,7 @@ class Components:
 
     def _spellings(self, template: UriTemplate, inner: str, rules: Rules) -> Iterable[str]:
         """An address, and whatever of those that are named stands for the same values of its template."""
-        views, values = self._shape.views, template.match(inner)
+        views, values = self._transforms.views, template.match(inner)
         named = [(name, None) for _, selection in rules for name in selection.names("resources")]
         before = [(name, place) for place, view in enumerate(views) for name in view.left_out]
         known = (self.inner_uri(name, place) for name, place in (*named, *before))
@@ -174,7 +178,7 @@ class Components:
     def _left_out(self, inner: str, rules: Rules) -> bool:
         """Whether this one address is named among what is not shown."""
         alone, name = Traits(inner, kind="resources"), inner
-        for view in self._shape.views:
+        for view in self._transforms.views:
             if view.leaves_out(name, alone):
                 return True
             name = view.outer_uri(name)
@@ -183,13 +187,13 @@ class Components:
     def inner_uri(self, uri: str, place: int | None = None) -> str | None:
         """An address before all views, or those before this place; None for one that is called something else now."""
         found: str | None = uri
-        for view in reversed(self._shape.views[:place]):
+        for view in reversed(self._transforms.views[:place]):
             found = None if found is None else view.inner_uri(found)
         return found
 
     def outer_uri(self, uri: str) -> str:
         """An address after all views."""
-        for view in self._shape.views:
+        for view in self._transforms.views:
             uri = view.outer_uri(uri)
         return uri
 
@@ -226,7 +230,7 @@ class Components:
             ProtocolError: it is not shown to the caller.
         """
         uri = call.params.uri
-        if (self._shape.response_limit is not None and uri.startswith(REST)) or not (
+        if (self._transforms.response_limit is not None and uri.startswith(REST)) or not (
             self.concerns("resources") or self.concerns("templates")
         ):
             return call
@@ -235,7 +239,7 @@ class Components:
 
     def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
         """A result with the addresses that clients know."""
-        if call.method not in _WITH_ADDRESSES or not any(view.moves for view in self._shape.views):
+        if call.method not in _WITH_ADDRESSES or not any(view.moves for view in self._transforms.views):
             return result
         if isinstance(result, Raw):
             if b'"uri"' not in bytes(result):
@@ -246,19 +250,19 @@ class Components:
     async def referred(self, ref: Any, call: Call) -> Any:
         """What a completion is for, as it is called before all views; None for what is not shown to the caller."""
         if isinstance(ref, ToolReference):
-            found = await self._shape.find(ref.name, call)
+            found = await self._transforms.find(ref.name, call)
             return None if found is None else replace(ref, name=found.key)
         if not isinstance(ref, ResourceTemplateReference):
             name = await self.find_prompt(ref.name, call) if self.concerns("prompts") else ref.name
             return None if name is None else replace(ref, name=name)
         if not (self.concerns("templates") or self.concerns("resources")):
             return ref
-        inner = self._shape.before(ref.uri, "templates")
+        inner = self._transforms.before(ref.uri, "templates")
         traits = None if inner is None else (await self.listed("templates", call)).there.get(inner)
         if inner is None or traits is None:  # an address of a template, or of nobody
             uri = await self.find_address(ref.uri, call)
             return None if uri is None else replace(ref, uri=uri)
-        names = self._shape.names(inner, traits, await self._shape.rules(call))
+        names = self._transforms.names(inner, traits, await self._transforms.rules(call))
         return None if names is None else replace(ref, uri=inner)
 
 

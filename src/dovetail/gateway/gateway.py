@@ -115,8 +115,8 @@ class Gateway(Server):
         self._searching = wanted
         if wanted is not None:
             self.search(always=wanted.always, limit=wanted.limit)
-        elif self.shape is not None:
-            self.shape.find_tools(None)
+        elif self.transforms is not None:
+            self.transforms.find_tools(None)
 
     @property
     def failed(self) -> dict[str, DovetailError]:

@@ -352,8 +352,8 @@ class Mounts(MergedLists):
 
     def unwatch(self, uri: str) -> None:
         """Nobody is subscribed to ``uri`` any more."""
-        shape = self._server.shape
-        found = self._watched.pop(uri if shape is None else shape.known_as(uri), None)
+        transforms = self._server.transforms
+        found = self._watched.pop(uri if transforms is None else transforms.known_as(uri), None)
         if found is not None:
             found[0].part.unwatch(found[1])
 

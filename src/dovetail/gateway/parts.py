@@ -207,9 +207,9 @@ class ServerPart:
             parent.seal.keys, self.server.limits.max_request_state_bytes, owner=self.server.name
         )
         self.server.inherited_store = parent.inherited_store if parent.store is None else parent.store
-        shape = self.server.shape
-        if self.server.store is None and shape is not None and shape.visibility is not None:
-            shape.visibility.store = parent.state_store  # what all workers of the parent know
+        transforms = self.server.transforms
+        if self.server.store is None and transforms is not None and transforms.visibility is not None:
+            transforms.visibility.store = parent.state_store  # what all workers of the parent know
         await self.server.start()
 
     async def stop(self) -> None:
@@ -221,8 +221,8 @@ class ServerPart:
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
-        if server.shape is not None and server.shape.lists(kind):
-            shown = await server.shape.shown(kind, call)
+        if server.transforms is not None and server.transforms.lists(kind):
+            shown = await server.transforms.shown(kind, call)
         elif server.composition is not None:
             shown = await server.composition.shown(kind, call)
         else:
@@ -236,7 +236,7 @@ class ServerPart:
 
     def known(self, kind: ListName, call: Call) -> Shown | None:
         server = self.server
-        if (server.shape is not None and server.shape.lists(kind)) or server.pipeline.filters(kind):
+        if (server.transforms is not None and server.transforms.lists(kind)) or server.pipeline.filters(kind):
             return None
         return (
             own_entries(server, kind, call)
@@ -246,7 +246,7 @@ class ServerPart:
 
     def steady(self, kind: ListName) -> bool:
         server = self.server
-        if (server.shape is not None and server.shape.varies) or server.pipeline.filters(kind):
+        if (server.transforms is not None and server.transforms.varies) or server.pipeline.filters(kind):
             return False
         if server.composition is not None:
             return server.composition.steady(kind)
@@ -257,11 +257,11 @@ class ServerPart:
         return traits_in(shown, name)
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
-        register, shape = self.server.register, self.server.shape
-        if shape is not None:
-            if kind == "tools" and shape.search is not None and name in shape.search.names:
+        register, transforms = self.server.register, self.server.transforms
+        if transforms is not None:
+            if kind == "tools" and transforms.search is not None and name in transforms.search.names:
                 return True
-            inner = await shape.inner(kind, name, call)
+            inner = await transforms.inner(kind, name, call)
             if inner is None:
                 return False
             name = inner
@@ -274,8 +274,8 @@ class ServerPart:
         )
 
     def component(self, kind: ListName, name: str) -> Component | None:
-        server, shape = self.server, self.server.shape
-        inner = name if shape is None else shape.before(name, kind)
+        server, transforms = self.server, self.server.transforms
+        inner = name if transforms is None else transforms.before(name, kind)
         if inner is None:
             return None
         if kind in ("resources", "templates"):
@@ -293,15 +293,15 @@ class ServerPart:
         return replace(component, name=split(name)[0] if kind == "tools" and entry.older else name)
 
     def unwrapped(self, call: Call) -> Call | None:
-        shape, composition = self.server.shape, self.server.composition
-        if shape is not None and shape.search is not None and call.params.name == CALL:
-            meant = shape.search.unwrapped(call)
+        transforms, composition = self.server.transforms, self.server.composition
+        if transforms is not None and transforms.search is not None and call.params.name == CALL:
+            meant = transforms.search.unwrapped(call)
             return meant if isinstance(meant, Call) else None
         return None if composition is None else composition.unwrapped(call)
 
     def task_tool(self, name: str) -> TaskTool | None:
-        shape = self.server.shape
-        inner = name if shape is None else shape.before(name)
+        transforms = self.server.transforms
+        inner = name if transforms is None else transforms.before(name)
         if inner is None:
             return None
         tool = self.server.register.tools.entries.get(inner)
@@ -327,8 +327,8 @@ class ServerPart:
         return await sees(self.server, uri, call)
 
     def rights_of(self, uri: str) -> Rights:
-        shape = self.server.shape
-        return self.server.pipeline.rights_to(uri if shape is None else shape.known_as(uri))
+        transforms = self.server.transforms
+        return self.server.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
 
     def find_routes(self, path: str) -> list[Any]:
         return self.server.find_routes(path)

@@ -52,9 +52,9 @@ class Sight:
 
 async def sees(server: Server, uri: str, call: Call) -> bool:
     """Whether whoever calls sees ``uri``, as it is called by those who are shown it."""
-    if server.shape is not None:
+    if server.transforms is not None:
         try:
-            uri = await server.shape.address(uri, call)
+            uri = await server.transforms.address(uri, call)
         except ProtocolError:
             return False
     rights = server.pipeline.rights_to(uri)

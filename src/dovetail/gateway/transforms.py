@@ -1,7 +1,7 @@
 """What is shown, and under which names: one view of the components, for lists and for their use alike.
 
 A view changes definitions on their way out (`shown`) and calls on their way in (`inner`, `arguments`), so that what is
-listed is exactly what can be used. `shaping.py` puts the views of a server one after the other.
+listed is exactly what can be used. `transform_chain.py` puts the views of a server one after the other.
 """
 
 from __future__ import annotations

@@ -126,9 +126,9 @@ class Builtin:
 
     async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
         """One page of a list: of what is registered, mounted here and left by the views."""
-        shape, composition = self._server.shape, self._server.composition
-        if shape is not None and shape.lists(name):
-            return await shape.page(name, call, channel)
+        transforms, composition = self._server.transforms, self._server.composition
+        if transforms is not None and transforms.lists(name):
+            return await transforms.page(name, call, channel)
         if composition is not None:
             return await composition.page(name, call, channel)
         return await self._lists[name].page(call, channel)
@@ -219,8 +219,8 @@ class Builtin:
             ProtocolError: it cannot be an address, or is none for them.
         """
         server = self._server
-        if server.shape is not None:
-            uri = await server.shape.address(uri, call)
+        if server.transforms is not None:
+            uri = await server.transforms.address(uri, call)
         rights = server.pipeline.rights_to(uri)
         if rights and unknown(rights, call.principal):
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
@@ -233,11 +233,11 @@ class Builtin:
                 raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
     async def _may_hear(self, uri: str, call: Call) -> bool:
-        shape = self._server.shape
-        rights = self._server.pipeline.rights_to(uri if shape is None else shape.known_as(uri))
+        transforms = self._server.transforms
+        rights = self._server.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
         if rights and not visible(rights, call.principal):
             return False
-        if self._server.composition is not None or self._server.shape is not None:
+        if self._server.composition is not None or self._server.transforms is not None:
             try:
                 await self.watch(uri, call)
             except ProtocolError:

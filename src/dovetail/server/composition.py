@@ -15,7 +15,7 @@ from ..stores.base import Store
 if TYPE_CHECKING:
     from ..gateway.parts import Mount, Part
     from ..gateway.selecting import Traits
-    from ..gateway.shaping import Shape
+    from ..gateway.transform_chain import TransformChain
     from ..openapi.asgi import App
     from ..openapi.reading import Spec
     from ..openapi.routes import Route
@@ -156,7 +156,7 @@ class Composing:
     """What is mounted here; None without."""
     inherited_store: Store | None = None
     """The store of the server that this one is mounted in."""
-    shape: Shape | None = None
+    transforms: TransformChain | None = None
     """What is made of the components before anybody sees them; None without."""
 
     @classmethod
@@ -206,17 +206,17 @@ class Composing:
         """
         from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
 
-        shape, schemas, max_bytes = (
-            self._shaped(),
+        transforms, schemas, max_bytes = (
+            self._transform_chain(),
             options.pop("schemas", None),
             options.pop("max_bytes", None),
         )
         if schemas is not None:
-            shape.write_schemas(schemas)
+            transforms.write_schemas(schemas)
         if max_bytes is not None:
-            shape.limit_results(max_bytes)
+            transforms.limit_results(max_bytes)
         if options:
-            shape.add_view(View(**cast("ViewOptions", options)))
+            transforms.add_view(View(**cast("ViewOptions", options)))
 
     def hide(self, *names: str, tags: Collection[str] = ()) -> None:
         """Hide these, and all with one of ``tags``, until a handler shows them with ``await ctx.show(…)``.
@@ -224,9 +224,9 @@ class Composing:
         Names may also be ``tag:admin``, ``version:<2`` or ``add@1.0``. Without any nothing is hidden yet, but handlers
         may do so: ``await ctx.hide(…)``.
         """
-        shape = self._shaped()
-        shape.watch_visibility().hide(chosen(names, tags))
-        shape.change()
+        transforms = self._transform_chain()
+        transforms.watch_visibility().hide(chosen(names, tags))
+        transforms.change()
 
     def search(self, *, always: Collection[str] = (), limit: int = 8) -> None:
         """List no more than the tools ``always`` names, and two others: ``search_tools``, which finds up to ``limit``
@@ -239,18 +239,18 @@ class Composing:
         """
         from ..gateway.search import Search
 
-        self._shaped().find_tools(Search(cast("Server", self), always, limit))
+        self._transform_chain().find_tools(Search(cast("Server", self), always, limit))
 
-    def _shaped(self) -> Shape:
-        if self.shape is None:
-            from ..gateway.shaping import Shape
+    def _transform_chain(self) -> TransformChain:
+        if self.transforms is None:
+            from ..gateway.transform_chain import TransformChain
 
-            self.shape = Shape(cast("Server", self))
+            self.transforms = TransformChain(cast("Server", self))
             cast("Server", self).pipeline.compose()
-        return self.shape
+        return self.transforms
 
-    def _shape_calls(self) -> None:
-        self._shaped()
+    def _transform_calls(self) -> None:
+        self._transform_chain()
 
 
 def chosen(names: Collection[str], tags: Collection[str]) -> list[str]:

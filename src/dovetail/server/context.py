@@ -403,10 +403,10 @@ class Context:
         await self._change_visible(chosen(names, tags), show=False)
 
     async def _change_visible(self, words: list[str], *, show: bool) -> None:
-        shape = self._server.shape
-        if shape is None or shape.visibility is None:
+        transforms = self._server.transforms
+        if transforms is None or transforms.visibility is None:
             raise StateError("this server shows the same to everybody: call server.hide() when it is made")
-        await shape.visibility.change(self._call, words, show=show)
+        await transforms.visibility.change(self._call, words, show=show)
 
     # The server's own
 

@@ -158,8 +158,8 @@ class Pipeline:
         """Put the steps together again: something that takes part has come."""
         server, execute = self._server, cast("Next", self._execute)
         inner = execute
-        if server.shape is not None and server.shape.response_limit is not None:
-            inner = server.shape.response_limit.wrap(inner)
+        if server.transforms is not None and server.transforms.response_limit is not None:
+            inner = server.transforms.response_limit.wrap(inner)
         if self.once is not None:
             inner = self.once.around(inner)
         self._chain = compose(self.middleware, inner)
@@ -168,13 +168,13 @@ class Pipeline:
             for kind in LIST_KINDS:
                 server.changed(kind)
         self.note = compose_notes(self.middleware, server.handle_notification)
-        if server.shape is not None:
-            self._chain = partial(_relocating, self._chain, server.shape.components.relocated)
+        if server.transforms is not None:
+            self._chain = partial(_relocating, self._chain, server.transforms.components.relocated)
         # No middleware cares about requests: one that only counts or bends rules costs a call nothing.
         alone = self.admits is None and compose(self.middleware, execute) is execute
         guarded = not alone or self.once is not None
         if (
-            server.shape is not None
+            server.transforms is not None
             or server.tasks is not None
             or (server.composition is not None and guarded)
         ):
@@ -267,10 +267,10 @@ class Pipeline:
 
     async def resolve(self, call: Call, channel: Channel) -> Request:
         """The request with the component it means."""
-        shape, composition, run = self._server.shape, self._server.composition, None
-        if shape is not None:
+        transforms, composition, run = self._server.transforms, self._server.composition, None
+        if transforms is not None:
             try:
-                call, run = await shape.resolve(call)
+                call, run = await transforms.resolve(call)
             except DovetailError as error:
                 return self._refused(call, channel, error)
         if (
@@ -280,8 +280,8 @@ class Pipeline:
         ):
             call = meant
         name = self.canonical(call.params.name) if call.method == _CALL else name_in(call)
-        if shape is not None and call.method in _SUBSCRIBING:
-            name = shape.known_as(name)
+        if transforms is not None and call.method in _SUBSCRIBING:
+            name = transforms.known_as(name)
         return Request(call, channel, name, self.describe, run)
 
     def _refused(self, call: Call, channel: Channel, error: DovetailError) -> Request:
@@ -407,8 +407,8 @@ class Pipeline:
 
     def _shown(self, kind: ListName, name: str, component: Component) -> Component:
         """The component with the name that clients see, where views rename it."""
-        shape = self._server.shape
-        outer = name if shape is None else shape.after(name, kind)
+        transforms = self._server.transforms
+        outer = name if transforms is None else transforms.after(name, kind)
         if outer == component.name:
             return component
         return replace(component, aliases=component.aliases | {outer})

@@ -128,8 +128,8 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        shaping: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
-        prepared = prepare_tool(target, input_schema=input_schema, **shaping)
+        transform_chain: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
+        prepared = prepare_tool(target, input_schema=input_schema, **transform_chain)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(
@@ -173,12 +173,12 @@ class Registration:
         """Note for each version of a tool which arguments are mirrored in headers, and that there are versions."""
         for one in self.register.tools.versions(name):
             if one.version is not None:
-                self._shape_calls()
+                self._transform_calls()
             self.param_headers.pop(one.name, None)
             if one.headers:
                 self.param_headers[one.name] = one.headers
 
-    def _shape_calls(self) -> None:
+    def _transform_calls(self) -> None:
         """Calls may name a version from now on."""
         raise NotImplementedError
 

@@ -63,7 +63,7 @@ class Listed(Struct, frozen=True):
     """What can be called, listed or not."""
 
 
-class Shape:
+class TransformChain:
     """The pipeline of one server."""
 
     def __init__(self, server: Server) -> None:
