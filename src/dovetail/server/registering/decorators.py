@@ -128,8 +128,8 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        transform_chain: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
-        prepared = prepare_tool(target, input_schema=input_schema, **transform_chain)
+        chosen: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
+        prepared = prepare_tool(target, input_schema=input_schema, **chosen)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(
