@@ -85,7 +85,9 @@ class IdempotentCalls:
 
         def run(request: Request) -> Awaitable[Struct | Raw]:
             call = request.call
-            if IDEMPOTENCY_KEY not in call.meta or request.task is not None or request.run is not None:
+            if call.method != "tools/call" or IDEMPOTENCY_KEY not in call.meta:
+                return execute(request)
+            if request.task is not None or request.run is not None:
                 return execute(request)
 
             def again(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
