@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import RegistrationError, Server
+from dovetail.middleware import Middleware
 from dovetail.server.skills import folders as skill_files
 from tests.support.aio import run
 from tests.support.peer import Peer
@@ -332,3 +333,24 @@ def test_too_many_files_and_too_many_bytes_are_refused(
     monkeypatch.setattr(skill_files, "SKILL_BYTES", 4000)
     monkeypatch.setattr(skill_files, "SKILL_FILES", 1)
     assert "more than 1 files" in refused(tmp_path)
+
+
+@run
+async def test_a_skill_that_is_not_admitted_is_nowhere(tmp_path: Path) -> None:
+    class Without(Middleware):
+        def admits(self, component: Any) -> bool:
+            return "look" not in component.name
+
+    for name in ("look", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: one\n---\nbody\n")
+    server = Server("s", middleware=[Without()])
+    server.add_skills(tmp_path)
+    async with server.running():
+        peer = Peer(server)
+        listed = await peer.result("skills/list")
+        assert [one["uri"] for one in listed["skills"]] == ["skill://open/SKILL.md"]
+        assert "error" in await peer.send("skills/get", uri="skill://look/SKILL.md")
+        assert "error" in await peer.send("resources/directory/read", uri="skill://look")
+        top = await peer.result("resources/directory/read", uri="skill://")
+        assert [one["uri"] for one in top["resources"]] == ["skill://open"]

@@ -105,12 +105,13 @@ class Skills:
 
     def _rights(self, uri: str) -> Rights:
         """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
-        entry = self._server.register.resources.entries.get(uri) if uri in self._options else None
-        return () if entry is None else entry.rights
+        pipeline = self._server.pipeline
+        return pipeline.rights_to(uri) if uri in self._options or pipeline.admits is not None else ()
 
     def _seen(self, uris: Collection[str]) -> Rights:
         """A right to see what several skills have in common: whoever may use one of them."""
-        if not self._options or any(uri not in self._options for uri in uris):
+        everybody = self._server.pipeline.admits is None
+        if everybody and (not self._options or any(uri not in self._options for uri in uris)):
             return ()
         return (Right(allows=lambda principal: any(visible(self._rights(uri), principal) for uri in uris)),)
 
