@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from dovetail import Client, ProtocolError, RegistrationError, Server
 from dovetail.gateway import Proxy
+from dovetail.middleware import Policy
 from dovetail.server.registering.versions import order
 from tests.support.aio import run
+from tests.support.peer import Peer
 
 REVISIONS = ["2025-06-18", "2026-07-28"]
 
@@ -135,3 +137,41 @@ async def test_an_older_version_has_its_own_rights_and_runs_as_a_task() -> None:
         assert (await client.call_tool("draw", {"n": 3})).data == 3, "the newest that the caller may use"
         with pytest.raises(ProtocolError, match="Unknown tool"):
             await client.call_tool("draw", {"n": 3}, version="2")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_policy_knows_a_version_however_it_is_asked_for(depth: int, revision: str) -> None:
+    ran: list[str] = []
+    home = Server("home")
+    for version in ("1.0", "2.0"):
+
+        @home.tool(name="drop", version=version)
+        async def drop(version: str = version) -> str:
+            """One version."""
+            ran.append(version)
+            return version
+
+    server, name = home, "drop"
+    for prefix in ("far", "off")[:depth]:
+        around = Server(prefix)
+        around.mount(server, prefix=prefix)
+        server, name = around, f"{prefix}_{name}"
+    server.add_middleware(Policy(disabled=[f"{name}@1.0"]))
+
+    @run
+    async def scenario() -> None:
+        async with server.running():
+            peer = Peer(server, revision)
+            for written in ("1.0", "1", "1.0.0"):
+                peer.meta = {}
+                assert "error" in await peer.send("tools/call", name=f"{name}@{written}", arguments={})
+                peer.meta = {"dovetail/version": written}
+                assert "error" in await peer.send("tools/call", name=name, arguments={})
+            assert ran == []
+            peer.meta = {}
+            assert "result" in await peer.send("tools/call", name=name, arguments={})
+            assert "result" in await peer.send("tools/call", name=f"{name}@2", arguments={})
+        assert ran == ["2.0", "2.0"]
+
+    scenario()

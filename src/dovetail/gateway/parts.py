@@ -16,7 +16,7 @@ from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError
 from ..model import ServerCapabilities
 from ..server.composition import ListName, TaskTool
-from ..server.registering.versions import split
+from ..server.registering.versions import joined, split
 from ..wire.headers import HeaderMap
 from ..wire.methods import Method
 from ..wire.seal import Seal
@@ -276,6 +276,10 @@ class ServerPart:
     def component(self, kind: ListName, name: str) -> Component | None:
         server, transforms = self.server, self.server.transforms
         inner = name if transforms is None else transforms.before(name, kind)
+        if kind == "tools" and "@" in name and inner not in server.register.tools.entries:
+            base, version = split(name)  # a version may be written in several ways
+            inner = base if transforms is None else transforms.before(base)
+            inner = None if inner is None else server.register.tools.find(joined(inner, version), None)
         if inner is None:
             return None
         if kind in ("resources", "templates"):
@@ -290,7 +294,8 @@ class ServerPart:
             stripped = kind == "tools" and known.name != inner  # of its version
             return replace(known, name=split(name)[0] if stripped else name)
         component = server.pipeline.of_entry(kind, entry)
-        return replace(component, name=split(name)[0] if kind == "tools" and entry.older else name)
+        stripped = kind == "tools" and (entry.older or name not in (inner, entry.definition.name))
+        return replace(component, name=split(name)[0] if stripped else name)
 
     def unwrapped(self, call: Call) -> Call | None:
         transforms, composition = self.server.transforms, self.server.composition

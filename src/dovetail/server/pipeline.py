@@ -51,7 +51,7 @@ from ..settings import NAME_ECHO
 from ..wire.methods import METHODS
 from .composition import ListName
 from .registering.register import RegisteredTool
-from .registering.versions import joined, split, tags_of, version_of
+from .registering.versions import asked_for, joined, split, tags_of, version_of
 
 if TYPE_CHECKING:
     from .server import Server
@@ -320,6 +320,8 @@ class Pipeline:
             return self.of_entry(kind, template)
         if kind in ("resources", "templates"):
             return self._at(key)
+        if kind == "tools" and "@" not in key and (wanted := asked_for(call.meta)) is not None:
+            key = joined(key, wanted)  # of the tools registered here it is in the name already
         found = None if composition is None else composition.component(kind, key)
         if found is None:
             version = split(key)[1] if kind == "tools" and key != request.name else None
