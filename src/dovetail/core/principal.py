@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 
 class Principal(Struct, frozen=True, eq=False):
@@ -20,6 +21,17 @@ class Principal(Struct, frozen=True, eq=False):
     scopes: frozenset[str] = frozenset()
     claims: Mapping[str, Any] = {}
     client_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.scopes) is frozenset:
+            return
+        given: Any = self.scopes
+        scopes: list[Any] | None = None
+        if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+            scopes = list(cast("Iterable[Any]", given))
+        if scopes is None or not all(isinstance(scope, str) for scope in scopes):
+            raise TypeError(f"scopes of a principal are strings, such as ['read']: not {given!r}")
+        force_setattr(self, "scopes", frozenset(scopes))
 
     @property
     def key(self) -> str:
