@@ -255,7 +255,7 @@ messages = st.fixed_dictionaries(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(messages, max_size=6))
 def test_any_conversation_never_raises_and_tables_stay_small(conversation: list[Any]) -> None:
-    limits = Limits(max_requests_per_connection=4, tombstones=4)
+    limits = Limits(max_requests_per_connection=4, max_tombstones=4)
     for endpoint in (Endpoint(server_admission(), limits), connected("2025-03-26", limits=limits)):
         endpoint.receive(json.dumps(conversation).encode())
         for message in conversation:

@@ -304,7 +304,7 @@ def test_an_error_without_an_id_answers_nothing_even_if_only_one_request_waits(m
 
 def test_tombstones_are_bounded_and_keep_an_id_from_being_used_again() -> None:
     ids = itertools.chain(["a", "a", "a", "b"], map(str, itertools.count()))
-    endpoint = client(limits=Limits(tombstones=3), next_id=ids.__next__)
+    endpoint = client(limits=Limits(max_tombstones=3), next_id=ids.__next__)
     first, _ = endpoint.send_request("tools/list")
     endpoint.receive(answer(first, result={}))
     assert [first, endpoint.send_request("tools/list")[0]] == ["a", "b"]

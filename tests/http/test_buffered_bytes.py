@@ -104,7 +104,7 @@ async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
 
 @run
 async def test_addresses_have_a_total_and_unsubscribing_gives_them_back() -> None:
-    server, _ = build(all_addresses=10_000)
+    server, _ = build(max_subscribed_uri_bytes=10_000)
     async with served(server) as site:
         web = Web(site)
         sessions = [(await web.initialize("2025-11-25"))[0] for _ in range(2)]

@@ -199,7 +199,7 @@ async def test_calls_that_end_when_they_are_cancelled_take_nothing_from_others()
 
 @run
 async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_the_server() -> None:
-    server = Server("closing", limits=Limits(abandoned_calls=1))
+    server = Server("closing", limits=Limits(max_disconnected_calls=1))
     close, closed, release = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @server.tool
@@ -228,7 +228,7 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
 
 @run
 async def test_calls_with_a_key_that_wait_for_a_lost_client_are_among_the_abandoned() -> None:
-    stubborn = Stubborn(MemoryStore(), abandoned_calls=1)
+    stubborn = Stubborn(MemoryStore(), max_disconnected_calls=1)
     stubborn.release.set()
     abandoned = stubborn.server.admission.shared.disconnected_requests
     async with served(stubborn.server) as site:

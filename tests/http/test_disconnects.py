@@ -58,7 +58,7 @@ async def test_calls_that_run_for_nobody_are_bounded(
     caplog: pytest.LogCaptureFixture, *, stateless: bool
 ) -> None:
     caplog.set_level(logging.INFO, "dovetail.server")
-    server, running = build(abandoned_calls=3)
+    server, running = build(max_disconnected_calls=3)
     async with served(
         server, stateless=stateless, shutdown_grace_period=0
     ) as site:  # two calls are never over
@@ -87,7 +87,7 @@ async def test_calls_that_run_for_nobody_are_bounded(
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @run
 async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> None:
-    server, running = build(max_concurrent_requests=2, abandoned_calls=0)
+    server, running = build(max_concurrent_requests=2, max_disconnected_calls=0)
     release = asyncio.Event()
 
     @server.tool

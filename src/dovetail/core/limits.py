@@ -60,11 +60,11 @@ class SharedLimits:
     def __init__(self, limits: Limits) -> None:
         self.buffered_bytes = SharedLimit(limits.max_buffered_bytes)
         """Request bodies and unsent responses above `UNCOUNTED_BYTES`."""
-        self.subscribed_bytes = SharedLimit(limits.all_addresses)
+        self.subscribed_bytes = SharedLimit(limits.max_subscribed_uri_bytes)
         """URIs that clients are subscribed to."""
         self.requests = SharedLimit(limits.max_concurrent_requests)
         """Requests whose handler runs, cancelled ones included."""
-        self.disconnected_requests = SharedLimit(limits.abandoned_calls)
+        self.disconnected_requests = SharedLimit(limits.max_disconnected_calls)
         """Legacy HTTP requests that continue although their client has disconnected."""
 
 

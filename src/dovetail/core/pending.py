@@ -64,7 +64,7 @@ class Pending:
         if token is not None:
             self._progress.pop(token, None)
         self._tombstones[id] = token
-        if len(self._tombstones) > self._limits.tombstones:
+        if len(self._tombstones) > self._limits.max_tombstones:
             del self._tombstones[next(iter(self._tombstones))]
         return method
 

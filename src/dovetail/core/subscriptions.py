@@ -97,7 +97,7 @@ class Hub:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
-        self.subscribed_bytes = SharedLimit(self._limits.all_addresses)
+        self.subscribed_bytes = SharedLimit(self._limits.max_subscribed_uri_bytes)
         """Bytes of the URIs of all subscribers; a server puts its shared limit here."""
         # Dicts as ordered sets: those who came first are told first.
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
@@ -169,7 +169,8 @@ class Hub:
         """``resources/subscribe`` of a legacy session; subscribing twice is once.
 
         Raises:
-            Refusal: the session holds `Limits.max_subscriptions` already, or all sessions `Limits.all_addresses`.
+            Refusal: the session holds `Limits.max_subscriptions` already, or all sessions together hold
+                `Limits.max_subscribed_uri_bytes`.
             ProtocolError: the address is longer than `Limits.max_uri_length`.
         """
         if len(uri) > self._limits.max_uri_length:

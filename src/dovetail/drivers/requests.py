@@ -314,7 +314,7 @@ class Requests:
         notice = self._endpoint.send_cancel(sent.id, reason)
         if self.late is not None and sent.method in MAKE_TASKS:
             self._late[sent.id] = sent.method
-            if len(self._late) > self._endpoint.limits.tombstones:
+            if len(self._late) > self._endpoint.limits.max_tombstones:
                 del self._late[next(iter(self._late))]
         # Streamable HTTP 2026-07-28, Cancellation: closing the response is the cancellation.
         quiet = quiet or (self.exchange is not None and self._endpoint.codec.revision.modern)

@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Requests sent to one peer that wait for its response."""
     client_response_timeout: float = 600.0
     """Seconds a client has to respond to a server-to-client request."""
-    tombstones: int = 1024
+    max_tombstones: int = 1024
     """Finished or cancelled ids that are remembered, so that a late response is recognised."""
     page_size: int = 100
     """Entries of one list page."""
@@ -57,9 +57,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Bytes of events stored for all sessions together."""
     max_buffered_bytes: int = 64 << 20
     """Bytes of request bodies and unsent responses above 64 KiB, of all clients together. One more is refused."""
-    all_addresses: int = 32 << 20
+    max_subscribed_uri_bytes: int = 32 << 20
     """Bytes of URIs that all clients together may subscribe to."""
-    abandoned_calls: int = 1000
+    max_disconnected_calls: int = 1000
     """Legacy HTTP calls that continue after their client disconnected; one more is cancelled."""
     max_write_buffer_bytes: int = 1 << 20
     """Unsent bytes of one connection above which the server stops reading from it."""
