@@ -101,3 +101,13 @@ def picture(page: Any, name: str) -> None:
     """Keep what it looks like, for the docs."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def filter_messages(page: Any, method: str, least: int = 2) -> None:
+    """Show the messages of ``method`` alone, and wait until the list has no other and at least ``least``."""
+    page.fill('[aria-label="Filter frames"]', method)
+    page.wait_for_function(
+        "([method, least]) => { const shown = [...document.querySelectorAll('.frame .method')];"
+        " return shown.length >= least && shown.every((each) => each.innerText === method); }",
+        arg=[method, least],
+    )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.waiting import HANG
 
-from .browsing import Running, chromium, open_page, picture, running
+from .browsing import Running, chromium, filter_messages, open_page, picture, running
 from .test_panels import choose, go, run
 
 pytestmark = pytest.mark.browser
@@ -58,8 +58,7 @@ def test_a_frame_has_the_heads_it_travelled_with(page: Any) -> None:
     choose(page, "fail")
     run(page)
     go(page, "wire")
-    page.fill('[aria-label="Filter frames"]', "tools/call")
-    page.wait_for_selector(".frame.in")
+    filter_messages(page, "tools/call")
     page.click(".frame.out")
     page.click('[data-tab="head"]')
     assert "POST http://127.0.0.1" in page.inner_text(".detail pre")

@@ -10,7 +10,7 @@ import pytest
 from dovetail import Client
 from dovetail.testing import replay
 
-from .browsing import Running, chromium, open_page, picture, running
+from .browsing import Running, chromium, filter_messages, open_page, picture, running
 from .demo import build
 
 pytestmark = pytest.mark.browser
@@ -247,12 +247,7 @@ def test_the_frame_that_is_seen_is_chosen_though_the_list_is_another_one_already
 def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
     go(page, "wire")
     page.wait_for_selector(".frame")
-    page.fill('[aria-label="Filter frames"]', "tools/list")
-    # The list is filtered after the last key, so the frames of before are still there for a moment.
-    page.wait_for_function(
-        "() => { const shown = [...document.querySelectorAll('.frame .method')];"
-        " return shown.length >= 2 && shown.every((method) => method.innerText === 'tools/list'); }"
-    )
+    filter_messages(page, "tools/list")
     page.fill('[aria-label="Filter frames"]', "")
     for number, (kind, method) in enumerate((("request", "tools/list"), ("request", "resources/list"))):
         page.select_option('[aria-label="Kind"]', kind)
@@ -270,7 +265,7 @@ def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
 
 def test_what_only_one_of_two_frames_has_is_marked_on_its_side(page: Any) -> None:
     go(page, "wire")
-    page.fill('[aria-label="Filter frames"]', "tools/list")
+    filter_messages(page, "tools/list")
     page.select_option('[aria-label="Kind"]', "")
     for position, kind in enumerate(("request", "response")):
         page.click(f".frame.{kind} >> nth=0")
