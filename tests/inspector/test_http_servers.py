@@ -54,7 +54,20 @@ def page(browser: Any, inspector: Running) -> Iterator[Any]:
     made.context.close()
 
 
-def test_a_frame_has_the_heads_it_travelled_with(page: Any) -> None:
+@pytest.fixture
+def own_page(browser: Any, url: str) -> Iterator[Any]:
+    """A page of an inspector of its own: the messages of other tests are not in its list."""
+    with running() as made:
+        made.connect(url, url)
+        page = open_page(browser, made.link)
+        page.wait_for_selector(".list li[data-key]")
+        yield page
+        assert page.problems == []
+        page.context.close()
+
+
+def test_a_frame_has_the_heads_it_travelled_with(own_page: Any) -> None:
+    page = own_page
     choose(page, "fail")
     run(page)
     go(page, "wire")
