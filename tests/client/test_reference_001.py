@@ -546,13 +546,15 @@ INVALID = {
 
 @pytest.mark.parametrize("name", INVALID)
 @run
-async def test_an_invalid_message_is_counted_dropped_and_survived(name: str) -> None:
+async def test_an_invalid_message_is_counted_dropped_and_survived(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message.get("method") == "tools/list":
             peer.say(INVALID[name])
             peer.result(message, {"tools": []})
 
-    logging.getLogger("dovetail.client").setLevel(logging.ERROR)
+    caplog.set_level(logging.ERROR, "dovetail.client")
     async with strict(answer) as (client, target):
         assert await client.list_tools() == []
         assert client.state == "ready"

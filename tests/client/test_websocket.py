@@ -263,7 +263,7 @@ async def test_a_header_of_the_handshake_is_replaced_and_not_sent_twice() -> Non
 async def test_no_secret_reaches_a_log(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(plain) as url:
         with caplog.at_level(logging.DEBUG):
-            logging.getLogger("websockets.server").setLevel(logging.INFO)
+            caplog.set_level(logging.INFO, "websockets.server")
             async with client(url, auth="very-secret") as connected:
                 await connected.call_tool("x")
     assert "very-secret" not in caplog.text

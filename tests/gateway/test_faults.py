@@ -127,6 +127,21 @@ async def test_a_server_that_is_ready_late_is_there_then(
         assert (await clients.call_tool("late_ok")).text.startswith("ok")
 
 
+@pytest.mark.parametrize("front", FRONTS)
+@run
+async def test_a_client_that_connects_before_any_upstream_is_ready_lists_the_tools_later(
+    front: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
+    ready = tmp_path / "ready"
+    servers = {"late": stub("slow")}
+    servers["late"]["args"].append(str(ready))
+    async with Clients({"mcpServers": servers}, revision=front) as clients:
+        assert "late" in clients.failed
+        ready.touch()
+        assert await found(partial(listed, clients, "late_ok"))
+
+
 @run
 async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
     monkeypatch: pytest.MonkeyPatch,

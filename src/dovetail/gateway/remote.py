@@ -267,8 +267,10 @@ class RemotePart:
     def capabilities(self) -> m.ServerCapabilities:
         example = self._example
         if example is None:
-            # What a server has that nobody may ask without a token, its lists tell those who have one.
-            return m.ServerCapabilities(_ANYTHING if self._personal else {})
+            # Until the upstream has answered, its lists may hold anything: a client that connects now must be able to
+            # request them later.
+            unknown = self._personal or self.problem is not None
+            return m.ServerCapabilities(_ANYTHING if unknown else {})
         found, revision = example.client.server_capabilities, example.revision
         row = METHODS["completion/complete"]
         # 2024-11-05 has completion, but no capability for it: newer clients in front would not ask without one.
