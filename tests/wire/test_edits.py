@@ -258,23 +258,23 @@ def greeted(revision: Revision) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("revision", "client", "server", "info"),
     [
-        (R1, {"roots", "sampling", "acme"}, {"tools", "experimental", "acme"}, {"name", "version"}),
+        (R1, {"roots", "sampling", "acme"}, {"tools", "extensions", "acme"}, {"name", "version"}),
         (
             R2,
             {"roots", "sampling", "acme"},
-            {"tools", "completions", "experimental", "acme"},
+            {"tools", "completions", "extensions", "acme"},
             {"name", "version"},
         ),
         (
             R3,
             {"roots", "sampling", "elicitation", "acme"},
-            {"tools", "completions", "experimental", "acme"},
+            {"tools", "completions", "extensions", "acme"},
             {"name", "version", "title"},
         ),
         (
             R4,
             set(CLIENT),
-            set(SERVER) - {"extensions"} | {"experimental"},
+            set(SERVER),
             {"name", "version", "title", "description", "icons", "websiteUrl"},
         ),
     ],
@@ -289,18 +289,15 @@ def test_capabilities_and_names_are_those_of_the_revision(
     assert set(params["clientInfo"]) == set(result["serverInfo"]) == info
 
 
-@pytest.mark.parametrize("revision", [R1, R2, R3, R4], ids=str)
-def test_extensions_are_experimental_before_there_is_a_member_for_them(revision: Revision) -> None:
+@pytest.mark.parametrize("revision", [R1, R2, R3, R4, R5], ids=str)
+def test_extensions_travel_with_their_settings_on_every_revision(revision: Revision) -> None:
     offered = m.ServerCapabilities(
-        extensions={"com.acme/do": {"a": 1}, "io.modelcontextprotocol/tasks": {}},
+        extensions={"com.acme/do": {"a": 1}, "io.modelcontextprotocol/ui": {"mimeTypes": ["x/y"]}},
         experimental={"older": {}},
     )
-    edited = codec_for(revision).edit(offered)
-    assert edited == {"experimental": {"com.acme/do": {"a": 1}, "older": {}}}
-    assert edited.extension("com.acme/do") == {"a": 1}
-    assert edited.has("extensions.com.acme/do")
-    assert codec_for(revision).edit(m.ServerCapabilities(extensions={"io.modelcontextprotocol/ui": {}})) == {}
-    assert codec_for(R5).edit(offered) is offered
+    assert codec_for(revision).edit(offered) == offered
+    declared = m.ClientCapabilities(extensions=offered["extensions"])
+    assert codec_for(revision).edit(declared) == declared
 
 
 def test_members_of_capabilities_go_too() -> None:

@@ -22,6 +22,8 @@ Table = dict[str, Method]
 
 EITHER: Final = frozenset({"shutdown"})
 """Requests that other projects also send as notifications."""
+_OFFICIAL: Final = frozenset(row.extension for row in METHODS.values() if row.extension is not None)
+"""Extensions with methods in the table."""
 
 
 class Offers:
@@ -76,12 +78,18 @@ class Offers:
         return told
 
     def _without_absent(self, revision: Revision) -> Capabilities:
-        """The capabilities without the added extensions that have no method on this revision."""
-        rows = [row for row in self.added.values() if row.extension is not None]
-        absent = {row.extension for row in rows} - {row.extension for row in rows if row.on(revision)}
-        if not absent:
+        """The capabilities without the extensions that have methods, but none on this revision."""
+        extensions = self.capabilities.extensions
+        if not extensions:
             return self.capabilities
-        extensions = self.capabilities.extensions or {}
+        rows = [row for row in self.added.values() if row.extension is not None]
+        present = {row.extension for row in rows if row.on(revision)}
+        if revision.modern:
+            absent = {row.extension for row in rows} - present
+        else:  # what the table names as an extension is one from 2026-07-28 on
+            absent = ({row.extension for row in rows} | _OFFICIAL) - present
+        if absent.isdisjoint(extensions):
+            return self.capabilities
         left = {name: settings for name, settings in extensions.items() if name not in absent}
         return Capabilities({**self.capabilities, "extensions": left})
 

@@ -59,7 +59,7 @@ class Capabilities(dict[str, Any]):
     def extension(self, identifier: str) -> dict[str, Any] | None:
         """Return the settings declared for an extension, ``None`` when it was not declared.
 
-        Revisions before 2026-07-28 have no member for extensions and declare them as experimental.
+        Peers of older revisions that know no member for extensions declare them as experimental.
         """
         found = _settings((self.extensions or {}).get(identifier))
         return _settings((self.experimental or {}).get(identifier)) if found is None else found

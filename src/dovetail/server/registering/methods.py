@@ -96,8 +96,7 @@ class Extending:
 
         It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
         and a `Context` if it asks for one. What it returns is the result and must be an object. A
-        ``capability`` is declared with it: ``extensions.com.acme/do`` stands under ``experimental`` on the
-        revisions that have no extensions.
+        ``capability`` such as ``extensions.com.acme/do`` is declared with it.
 
         Raises:
             RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...model.meta import PREFIX
 from ...shapes import is_object
 
 Capabilities = dict[str, Any]
@@ -42,19 +41,6 @@ def plain_elicitation(capabilities: Capabilities) -> Capabilities:
         others = {key: v for key, v in modes.items() if key not in ("form", "url")}
         return _with(capabilities, "elicitation", others)
     return capabilities
-
-
-def extensions_to_experimental(capabilities: Capabilities) -> Capabilities:
-    """Before there was a member for extensions, what is not standard was declared as experimental.
-
-    The official extensions begin with 2026-07-28: an older revision has no use for them.
-    """
-    extensions = capabilities.get("extensions")
-    if not is_object(extensions):
-        return capabilities
-    others = {name: settings for name, settings in extensions.items() if not name.startswith(PREFIX)}
-    known = _without(capabilities, "extensions")
-    return _with(known, "experimental", {**others, **known.get("experimental", {})}) if others else known
 
 
 def on_member(name: str, edit: Callable[[Any], Any]) -> Callable[[Any], Any]:

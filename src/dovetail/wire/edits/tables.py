@@ -5,7 +5,7 @@ left out from then on.
 """
 
 from ... import model as m
-from .capabilities import extensions_to_experimental, on_member, plain_elicitation, without_capabilities
+from .capabilities import on_member, plain_elicitation, without_capabilities
 from .conversions import (
     audio_message_to_text,
     audio_to_resource,
@@ -123,8 +123,6 @@ CAME_2026_07 = Edits(
         m.ToolResultContent: with_object_output,
         m.Tool: with_object_schema,
         m.ElicitRequestParams: with_elicitation_id,
-        m.ServerCapabilities: extensions_to_experimental,
-        m.InitializeResult: on_member("capabilities", extensions_to_experimental),
         m.InputRequiredResult: refuse("this revision asks with requests of the server, not with results"),
         m.ExtensionCreateTaskResult: refuse("this revision tells a created task with a CreateTaskResult"),
     },
