@@ -437,7 +437,7 @@ async def test_apps_of_the_child_have_their_pages_and_what_is_for_pages_alone_is
     parent.mount(Proxy(child) if way == "behind" else child, prefix=None if "without" in way else "team")
     async with Client(parent, revision=revision, capabilities=APPS) as host:
         offered = host.server_capabilities.extension("io.modelcontextprotocol/ui")
-        assert (offered is not None) == (revision == "2026-07-28")  # no older one knows extensions of servers
+        assert offered == {"mimeTypes": ["text/html;profile=mcp-app"]}
         tools = await host.list_tools()
         assert [tool.name.removeprefix("team_") for tool in tools] == ["sales", "more"]
         for tool in tools:
