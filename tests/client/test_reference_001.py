@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, ToolError
+from dovetail import Client, Context, Server, ToolError
+from dovetail.core.channel import Rejection, Session
 from dovetail.errors import (
     CapabilityError,
     DovetailError,
@@ -24,7 +26,9 @@ from dovetail.errors import (
     SessionLost,
     StateError,
 )
+from dovetail.model import ClientCapabilities
 from dovetail.testing import FakeClock
+from dovetail.wire.frames import decode
 
 from ..support.aio import run
 from ..support.schemas import validate
@@ -158,6 +162,74 @@ async def test_an_error_with_a_null_id_is_accepted_counted_and_dropped() -> None
     async with strict(answer) as (client, _):
         assert await client.list_tools() == []
         assert sum(client.violations.values()) == 1
+
+
+# --- params ---------------------------------------------------------------------------------------------------------
+
+LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+@run
+async def test_the_params_of_an_extension_method_may_be_an_array() -> None:
+    async with strict(answering({"sum": 6})) as (client, target):
+        assert await client.request("acme/sum", [1, 2, 3]) == {"sum": 6}
+        assert target.peer.heard[-1] == {
+            "jsonrpc": "2.0", "id": 2, "method": "acme/sum", "params": [1, 2, 3],
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("dialect", ["official", "erlmcp", "minimcp"])
+@run
+async def test_array_params_reach_the_handler_and_the_listener(revision: str, dialect: str) -> None:
+    server = Server("adder", "1", dialect=dialect)
+    heard: list[Any] = []
+
+    @server.method("acme/sum")
+    async def add(params: list[int], ctx: Context) -> dict[str, int]:
+        await ctx.notify("acme/summed", [len(params), "numbers"])
+        return {"sum": sum(params)}
+
+    async with Client(server, revision=revision) as client:
+        client.add_notification("acme/summed", heard.append)
+        assert await client.request("acme/sum", [1, 2, 3]) == {"sum": 6}
+        assert heard == [[3, "numbers"]]
+        with pytest.raises(ProtocolError) as caught:
+            await client.request("acme/sum", ["one"])
+        assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("method", ["tools/call", "tools/list", "ping"])
+@run
+async def test_array_params_of_a_method_of_the_protocol_are_refused(method: str) -> None:
+    server = Server("adder", "1")
+    server.add_tool(name="t", input_schema={"type": "object"}, handler=lambda given: "")
+    async with Client(server, revision="2024-11-05") as client:
+        with pytest.raises(LocalProtocolError, match=method):
+            await client.request(method, [1])
+    session = open_session(server)
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": [1]}
+    refused = server.admission.admit(decode(json.dumps(message).encode()), session)
+    assert isinstance(refused, Rejection)
+    assert json.loads(refused.body)["error"]["code"] == -32602
+
+
+def open_session(server: Server) -> Session:
+    codec = server.admission.codecs["2024-11-05"]
+    return Session(revision=codec.revision, codec=codec, capabilities=ClientCapabilities({}), phase="ready")
+
+
+@run
+async def test_array_params_are_not_sent_to_a_server_of_2026_07_28() -> None:
+    server = Server("adder", "1")
+
+    @server.method("acme/sum")
+    def add(params: list[int]) -> dict[str, int]:
+        return {"sum": sum(params)}
+
+    async with Client(server, revision="2026-07-28") as client:
+        with pytest.raises(LocalProtocolError, match="2026-07-28 has no array params"):
+            await client.request("acme/sum", [1])
 
 
 # --- lifecycle -------------------------------------------------------------------------------------------------------

@@ -389,8 +389,9 @@ class Client:
     async def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
         """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
 
-        What no definition knows of the params is sent as it is. Those of any other method are whatever is an object in
-        JSON: a mapping, Struct or dataclass. Its server may ask back and report progress.
+        Members that the protocol does not define are sent unchanged. The params of any other method are an object (a
+        mapping, Struct or dataclass) or, before 2026-07-28, an array; an array has no room for ``_meta``, and with it for
+        progress. The server may ask back and report progress.
 
         Raises:
             LocalProtocolError: the params are not what the method takes; nothing was sent.

@@ -369,6 +369,8 @@ class Codec:
         if params is None:
             params = UNSET
         elif isinstance(params, OpenParams):
+            if self.revision.modern and params.positional:
+                raise LocalProtocolError("invalid_params", f"{method}: {self.revision} has no array params")
             params = params.together()
         elif self.keeps and not alone:
 

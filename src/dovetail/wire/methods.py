@@ -35,11 +35,13 @@ class OpenParams(m.InputResponseRequestParams, kw_only=True):
     """
 
     arguments: Raw = Raw(b"{}")
-    """The author's members, an object."""
+    """The author's members, an object; on the legacy revisions an array is possible too."""
 
     @classmethod
     def apart(cls, raw: bytes | Raw) -> Self:
         """Read params as they came. Raises what msgspec raises."""
+        if bytes(raw).lstrip()[:1] == b"[":
+            return cls(arguments=Raw(bytes(raw)))
         own, members = _decode_own(raw), _decode_members(raw)
         for name in _OWN:
             members.pop(name, None)
@@ -50,8 +52,15 @@ class OpenParams(m.InputResponseRequestParams, kw_only=True):
             arguments=Raw(msgspec.json.encode(members)),
         )
 
-    def together(self) -> dict[str, Any]:
+    @property
+    def positional(self) -> bool:
+        """Whether the params are an array, which has no room for the protocol's members."""
+        return bytes(self.arguments).lstrip()[:1] == b"["
+
+    def together(self) -> dict[str, Any] | Raw:
         """The params as they travel."""
+        if self.positional:
+            return self.arguments
         members = _decode_members(self.arguments)
         own = (self.meta, self.input_responses, self.request_state)
         return members | {name: value for name, value in zip(_OWN, own, strict=True) if value is not UNSET}

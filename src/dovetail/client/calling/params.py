@@ -35,7 +35,7 @@ def read_level(level: str) -> SetLevelRequestParams:
 
 
 def read_params(method: str, params: Any) -> Struct:
-    """The params of any method: what the protocol's own take, or whatever is an object in JSON.
+    """The params of any method: what the protocol's own take, or an object or an array in JSON.
 
     Raises:
         LocalProtocolError: they are not what the method takes.
@@ -63,9 +63,11 @@ def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
     return given if holds(type(read), given) else None
 
 
-def _open_members(raw: bytes | Raw) -> dict[str, Any]:
-    """The server's own members of a result or a notification, the same in both eras."""
-    members = msgspec.json.decode(raw, type=dict[str, Any])
+def _open_members(raw: bytes | Raw) -> dict[str, Any] | list[Any]:
+    """The server's own members of a result or a notification, the same in both eras; the params may be an array."""
+    members = msgspec.json.decode(raw, type=dict[str, Any] | list[Any])
+    if isinstance(members, list):
+        return members
     return {name: value for name, value in members.items() if name not in ("_meta", "resultType")}
 
 
