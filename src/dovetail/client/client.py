@@ -390,8 +390,8 @@ class Client:
         """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
 
         Members that the protocol does not define are sent unchanged. The params of any other method are an object (a
-        mapping, Struct or dataclass) or, before 2026-07-28, an array; an array has no room for ``_meta``, and with it for
-        progress. The server may ask back and report progress.
+        mapping, Struct or dataclass) or, before 2026-07-28, an array. An array has no room for ``_meta``, so it asks
+        for no progress. The server may ask back and report progress.
 
         Raises:
             LocalProtocolError: the params are not what the method takes; nothing was sent.

@@ -15,6 +15,9 @@ from msgspec.structs import replace
 
 from ..errors import RegistrationError
 from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
+from ..shapes import is_object
+from ..wire.dialects.base import VENDOR
+from ..wire.dialects.contents import LINK
 from .bounds import PREFIX_LENGTH
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
@@ -96,8 +99,16 @@ def relocated(result: Any, uri: Callable[[str], str]) -> Any:
             return replace(one, resource=located(one.resource))
         return located(one) if isinstance(one, ResourceLink) else one
 
+    def contents(one: Any) -> Any:
+        meta: dict[str, Any] = one.meta or {}
+        link: Any = meta.get(VENDOR + LINK)
+        if not (is_object(link) and link.get("uri") == one.text):
+            return located(one)
+        address = uri(one.text)
+        return replace(located(one), text=address, meta={**meta, VENDOR + LINK: {**link, "uri": address}})
+
     if isinstance(result, ReadResourceResult):
-        return replace(result, contents=[located(each) for each in result.contents])
+        return replace(result, contents=[contents(each) for each in result.contents])
     if isinstance(result, GetPromptResult):
         messages = [replace(each, content=block(each.content)) for each in result.messages]
         return replace(result, messages=messages)

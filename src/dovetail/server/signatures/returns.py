@@ -17,6 +17,7 @@ from ... import model as m
 from ...json_schema.problem import Problem
 from ...shapes import is_list, is_object
 from ...wire.dialects.base import VENDOR
+from ...wire.dialects.contents import LINK, LINK_TYPE
 from ...wire.frames import encode as write_message
 from ..media import Media
 from . import problems
@@ -64,7 +65,9 @@ def resource_contents(
         ReturnError: JSON cannot write the value.
     """
     items = _items(value)
-    several = any(isinstance(item, m.ResourceContents | Media | bytes | bytearray) for item in items)
+    several = any(
+        isinstance(item, m.ResourceContents | m.ResourceLink | Media | bytes | bytearray) for item in items
+    )
     return [_contents(item, uri, mime_type, json_mime_type) for item in (items if several else [value])]
 
 
@@ -191,6 +194,10 @@ def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) 
         return writable(value, uri, "internal_error")
     if isinstance(value, m.EmbeddedResource):
         return writable(value.resource, uri, "internal_error")
+    if isinstance(value, m.ResourceLink):
+        link = msgspec.to_builtins(writable(value, uri, "internal_error"))
+        del link["type"]
+        return m.ResourceContents(uri, mime_type=LINK_TYPE, text=value.uri, meta={VENDOR + LINK: link})
     if isinstance(value, Media):
         contents = value.contents(uri)
         contents.mime_type = mime_type or contents.mime_type

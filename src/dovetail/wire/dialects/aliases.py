@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from ...model import ModelPreferences, ServerCapabilities
 from ...shapes import Object, is_list, is_object
 from .base import Alias, extra
-from .contents import block, blocks, contents, definition, iso_time, objects, rename
+from .contents import block, blocks, contents, definition, iso_time, linked_contents, objects, rename
 
 METHODS: dict[str, str] = {
     "initialized": "notifications/initialized",
@@ -153,6 +153,8 @@ def page(result: Object) -> None:
 
 def read_result(result: Object) -> None:
     for entry in objects(result.get("contents")):
+        if linked_contents(entry):
+            continue
         kind = entry.pop("type", None)
         contents(entry)
         if isinstance(kind, str) and kind not in ("text", "blob"):

@@ -14,6 +14,10 @@ from ...shapes import Object, is_list, is_object
 from .base import extra
 
 ANNOTATIONS = ("audience", "priority", "lastModified")
+LINK = "resourceLink"
+"""Our own ``_meta`` key of a link to another resource, without the vendor's prefix."""
+LINK_TYPE = "text/uri-list"
+"""RFC 2483. The contents of a resource that is a link: officially there is text, and the text is the address."""
 
 
 def objects(value: Any) -> Iterator[Object]:
@@ -133,6 +137,22 @@ def contents(members: Any) -> None:
     members.setdefault("uri", "")
 
 
+def linked_contents(members: Object) -> bool:
+    """Turn an entry of ``resources/read`` that links to another resource into its address; False if it is no link."""
+    if members.get("type") != "resource/link":
+        return False
+    link = dict(members)
+    _link(link)
+    text = link.pop("text", link.get("uri"))
+    if "blob" in link or not isinstance(text, str) or text != link.get("uri"):
+        return False
+    del link["type"]
+    members.clear()
+    members.update(uri="", mimeType=LINK_TYPE, text=link["uri"])
+    extra(members, LINK, link)
+    return True
+
+
 def _annotate(members: Object, name: str, value: Any) -> None:
     known = members.get("annotations")
     if not is_object(known):
@@ -147,7 +167,7 @@ def _text(members: Object) -> None:
         link = members.pop("resource_link")
         if is_object(link):
             rename(link, "mime_type", "mimeType")
-        extra(members, "resourceLink", link)
+        extra(members, LINK, link)
 
 
 def _link(members: Object) -> None:

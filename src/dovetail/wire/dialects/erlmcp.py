@@ -20,7 +20,7 @@ from ...shapes import Object, is_list, is_object
 from ..methods import FOLLOWING
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
 from .base import Dialect, column, restore, take_extra
-from .contents import milliseconds, objects, rename
+from .contents import LINK, milliseconds, objects, rename
 
 MESSAGES = {
     # The documents have one text per code; what was wrong this time is in ``data``.
@@ -70,8 +70,12 @@ def page(result: Object) -> Object:
 
 
 def read(result: Object) -> Object:
-    """Each entry says its type; binary entries carry ``data`` beside ``blob``."""
+    """Each entry says its type; binary entries carry ``data`` beside ``blob``; a link to another resource is one."""
     for entry in objects(result.get("contents")):
+        link = take_extra(entry, LINK)
+        if is_object(link):
+            entry.update(link, type="resource/link")
+            continue
         kind = take_extra(entry, "type")
         if "blob" in entry:
             entry["data"] = entry["blob"]
@@ -158,7 +162,7 @@ def _kind_of(entry: Object) -> str:
 def _block(block: Object) -> None:
     """Content that came in erlmcp's shape goes out in it."""
     restore(block, "mimeType")
-    link = take_extra(block, "resourceLink")
+    link = take_extra(block, LINK)
     if link is not UNSET:
         block["resource_link"] = link
         if is_object(link):
