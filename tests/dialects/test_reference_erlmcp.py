@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Completion, Limits, ProtocolError, Server
+from dovetail import Client, Completion, Limits, ProtocolError, Server, Timeouts, ToolError
 from dovetail.errors import KINDS
 from dovetail.transports import tcp
 from dovetail.wire.dialects.base import wire_error
@@ -282,3 +282,30 @@ async def test_a_task_reports_that_its_work_has_begun() -> None:
         await client.create_task("work", {})
         await asyncio.wait_for(done.wait(), HANG)
     assert statuses == ["working", "completed"]  # on the wire: processing
+
+
+@pytest.mark.parametrize("dialect", ["official", "erlmcp"])
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_raw_schema_takes_a_text_as_long_as_a_message_may_be(dialect: str, revision: str) -> None:
+    server = Server("x", "1", dialect=dialect)
+    schema = {
+        "type": "object",
+        "properties": {"text": {"type": "string", "minLength": 1}, "lines": {"type": "array"}},
+        "required": ["text"],
+    }
+    server.add_tool(
+        name="length", description="Count", input_schema=schema, handler=lambda given: str(len(given["text"]))
+    )
+    listener = await tcp.listen(server)
+    try:
+        host, port = listener.address[:2]
+        patient = Timeouts(connect=HANG, idle=None, total=HANG)
+        options: Any = {"revision": revision, "dialect": dialect, "timeouts": patient}
+        async with Client(f"tcp://{host}:{port}", **options) as client:
+            for size in (2 << 20, server.limits.max_message_bytes - 4096):
+                assert (await client.call_tool("length", {"text": "x" * size})).text == str(size)
+            with pytest.raises((ToolError, ProtocolError)):
+                await client.call_tool("length", {"text": 5})
+    finally:
+        await listener.close()
