@@ -65,8 +65,8 @@ def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
 
 def _open_members(raw: bytes | Raw) -> dict[str, Any] | list[Any]:
     """The server's own members of a result or a notification, the same in both eras; the params may be an array."""
-    members = msgspec.json.decode(raw, type=dict[str, Any] | list[Any])
-    if isinstance(members, list):
+    members: dict[str, Any] | list[Any] = msgspec.json.decode(raw, type=dict[str, Any] | list[Any])
+    if not isinstance(members, dict):
         return members
     return {name: value for name, value in members.items() if name not in ("_meta", "resultType")}
 
