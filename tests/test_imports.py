@@ -50,9 +50,10 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.composition": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
-    "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster"}),
+    "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster", "extensions"}),
     "dovetail.server.registering.decorators": frozenset({"extensions"}),  # tools with a page
-    "dovetail.client.config": frozenset({"manifest", "telemetry"}),  # contract="mcp.lock"; as above
+    # contract="mcp.lock"; as above; Client(extensions=…)
+    "dovetail.client.config": frozenset({"manifest", "telemetry", "extensions"}),
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
     "dovetail.server.resource_readers": frozenset({"transports"}),  # UrlResource fetches over HTTP
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi

@@ -238,7 +238,7 @@ MODULES = {
         OAuthProxy OidcProxy StaticTokens TokenStore WorkloadIdentity
     """,
     "dovetail.compat": "install streams",
-    "dovetail.extensions": "App",
+    "dovetail.extensions": "App Extension",
     "dovetail.gateway": "Gateway Proxy",
     "dovetail.manifest.contract": "Contract",
     "dovetail.manifest.diff": "compare",
@@ -260,7 +260,7 @@ HOOKS = """
 PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
     "Server": (
         dovetail.Server,
-        "name version instructions auth client_workarounds dialect limits middleware store",
+        "name version instructions auth client_workarounds dialect extensions limits middleware store",
     ),
     "Server.add_method": (dovetail.Server.add_method, "name handler params result capability"),
     "Server.add_tool": (dovetail.Server.add_tool, "name input_schema handler"),
@@ -281,8 +281,8 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str]] = {
     "Client": (
         dovetail.Client,
         """
-        target auth contract dialect discovery_timeout headers http middleware on_elicit on_list_changed on_log
-        on_message on_resource_updated on_roots on_sample on_state on_task ping_interval reconnect revision
+        target auth contract dialect discovery_timeout extensions headers http middleware on_elicit on_list_changed
+        on_log on_message on_resource_updated on_roots on_sample on_state on_task ping_interval reconnect revision
         server_cache timeouts
         """,
     ),

@@ -243,7 +243,9 @@ async def test_only_clients_that_opted_in_may_call_where_that_is_asked() -> None
     )
     able = Peer(server, capabilities={"extensions": {"com.acme/do": {}}})
     assert returned(await able.result("acme/do")) == {"a": 1}
-    assert await Peer(server, "2025-06-18").result("acme/do") == {"a": 1}
+    assert (await Peer(server, "2025-06-18").error("acme/do"))["code"] == -32601
+    able = Peer(server, "2025-06-18", capabilities={"extensions": {"com.acme/do": {}}})
+    assert await able.result("acme/do") == {"a": 1}
 
 
 @run

@@ -14,6 +14,7 @@ from .. import model as m
 from ..drivers.requests import SendOptions
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from ..wire.codec import Codec
+from ..wire.methods import METHODS
 from .answering.answers import Answers
 from .calling.calls import PLAIN, Calls, addressed
 from .calling.middleware_calls import MiddlewareCalls
@@ -70,6 +71,10 @@ class Client:
         self._connections.came_late = self._toolbox.came_late
         self._connections.refresh = self._toolbox.refresh
         self._entered = 0
+        for name, params, handler in config.notifications:
+            self.add_notification(name, handler, params=params)
+        for lifespan in config.lifespans:
+            self._life.lifespans.append(partial(lifespan, self))
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -401,7 +406,9 @@ class Client:
             raise LocalProtocolError(
                 "invalid_request", f"the method of a request is a string, not {method!r}"
             )
-        row = own_method(method, options.get("result"), options.get("capability"))
+        row = None if method in METHODS else self._config.methods.get(method)
+        if row is None or "result" in options or "capability" in options:
+            row = own_method(method, options.get("result"), options.get("capability"))
         built = read_params(method, params)
         if self._toolbox.contract is not None:
             await self._toolbox.hold(built, options.get("meta"))

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
@@ -22,6 +23,7 @@ from ..settings import LONG_PROBE, SHORT_PROBE, Limits, Reconnect, Timeouts, che
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.base import limits_of
 from ..wire.frames import RequestId
+from ..wire.methods import Method
 from ..wire.revisions import BY_NAME
 from .auth import RequestAuth, read_auth
 from .calling.cache import ResponseCache
@@ -31,6 +33,7 @@ from .connecting.server_cache import SERVER_CACHE, ServerCache
 from .connecting.targets import Target, parse_target
 
 if TYPE_CHECKING:
+    from ..extensions.base import Extension
     from ..manifest.contract import Contract
     from ..telemetry.events import Events
 
@@ -93,6 +96,8 @@ class ClientOptions(TypedDict, total=False):
     server_cache: ServerCache
     middleware: Sequence[Middleware | Wrapper]
     """What stands around every call, the outermost first: `dovetail.middleware`, or functions around ``respond``."""
+    extensions: Sequence[Extension]
+    """Extensions of the protocol: `dovetail.extensions`."""
     contract: str | os.PathLike[str] | Contract | None
     """A lock file (`dovetail lock`): a tool that is not what it says is refused before it is called."""
     on_message: Callable[[str, bytes], None] | None
@@ -190,6 +195,12 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock = LoopClock()
     server_cache: ServerCache = SERVER_CACHE
     middleware: Sequence[Middleware | Wrapper] = ()
+    methods: Mapping[str, Method] = {}
+    """Methods of extensions that the client may call."""
+    notifications: Sequence[tuple[str, Any, Callback]] = ()
+    """Notifications of extensions: the name, the type of the params, the handler."""
+    lifespans: Sequence[Callable[[Any], AbstractAsyncContextManager[Any]]] = ()
+    """Context managers of extensions around the life of the client."""
     contract: Contract | None = None
     on_message: Callable[[str, bytes], None] | None = None
     next_id: Callable[[], RequestId] | None = None  # the ids of requests; without it they count from 1
@@ -223,6 +234,9 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     timeouts = limits or dialect.timeouts or Timeouts()
     policy = Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0])
     given.setdefault("discovery_timeout", _probe_seconds(timeouts.connect, alone=not policy.legacy))
+    added = _read_extensions(given.pop("extensions", ()))
+    declared = _merged(added.pop("capabilities"), given.pop("capabilities", {}))
+    middleware = [*given.pop("middleware", ()), *added.pop("middleware")]
     return ClientConfig(
         target=parsed,
         origin=parsed.key or f"client {next(_CLIENTS)}",
@@ -234,10 +248,11 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         reconnect=reconnect if isinstance(reconnect, Reconnect) else Reconnect(enabled=reconnect),
         headers=dict(given.pop("headers", ())),
         auth=read_auth(given.pop("auth", None)),
-        capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
+        capabilities={**dialect.client_capabilities, **declared},
         cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
         contract=_read_contract(given.pop("contract", None)),
-        **_observed(given.pop("middleware", ()), given.pop("on_event", None)),
+        **_observed(middleware, given.pop("on_event", None)),
+        **added,
         **given,
     )
 
@@ -268,6 +283,7 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "ping_interval": _SECONDS,
     "server_cache": (ServerCache, "ServerCache()"),
     "middleware": (Sequence, "a list of middleware"),
+    "extensions": ((list, tuple), "a list of extensions"),
 }
 _ROOTS = (("on_roots", list), ("on_roots", tuple))
 _CLIENTS = itertools.count(1)
@@ -294,6 +310,23 @@ def _read_contract(contract: Any) -> Contract | None:
     from ..manifest.contract import contract_of  # only who pins a server loads it
 
     return contract_of(contract)
+
+
+def _read_extensions(extensions: Sequence[Extension]) -> dict[str, Any]:
+    if not extensions:
+        return {"capabilities": {}, "middleware": ()}
+    from ..extensions.base import client_options  # a client without extensions never loads them
+
+    return client_options(extensions)
+
+
+def _merged(ours: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What extensions declare and what the application declares; of members that both have, the application's."""
+    merged = {**ours, **given}
+    for name in ours.keys() & given.keys():
+        if isinstance(given[name], Mapping):
+            merged[name] = {**ours[name], **given[name]}
+    return merged
 
 
 def _probe_seconds(connect: float | None, *, alone: bool) -> float:

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.connection import ConnectionMachine
 from ..errors import DovetailError, StateError, TransportError
@@ -50,6 +51,8 @@ class Life:
         self._kept: Conversation | None = None
         self.failure: DovetailError | None = None
         """Why the last connection ended, or was not made."""
+        self.lifespans: list[Callable[[], AbstractAsyncContextManager[Any]]] = []
+        """Entered before the first connection of each life, and left after the last one."""
 
     def _moved(self, after: str) -> None:
         before, self._before = self._before, after
@@ -183,7 +186,7 @@ class Life:
 
     async def _run(self) -> None:
         try:
-            await self._live()
+            await self._live_inside()
         except asyncio.CancelledError:
             self.failure = None
         finally:
@@ -191,6 +194,30 @@ class Life:
             self._settle(self.failure or StateError("the client was closed"))
             if self.failure is None and not self._closing:
                 self.machine.try_advance("close")  # cancelled by the end of its event loop, not by `close`
+
+    async def _live_inside(self) -> None:
+        """`_live` inside the lifespans of the extensions."""
+        if not self.lifespans:
+            return await self._live()
+        try:
+            async with AsyncExitStack() as stack:
+                for lifespan in self.lifespans:
+                    await stack.enter_async_context(lifespan())
+                try:
+                    await self._live()
+                except asyncio.CancelledError:
+                    self.failure = None  # the client was closed: lifespans end as after a normal exit
+                    if (task := asyncio.current_task()) is not None:
+                        task.uncancel()
+                await self._let_go()
+        except DovetailError as error:
+            self.failure = error
+        except Exception as error:
+            log.exception("the lifespan of an extension failed")
+            self.failure = DovetailError(
+                f"the lifespan of an extension failed: {type(error).__name__}: {error}"
+            )
+            self.failure.__cause__ = error
 
     async def _live(self) -> None:
         attempts = 0

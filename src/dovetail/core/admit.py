@@ -33,7 +33,7 @@ from msgspec import UNSET, MsgspecError, Struct
 
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Implementation, ServerCapabilities
-from ..model.capabilities import Capabilities
+from ..model.capabilities import EXTENSIONS, Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from ..settings import NAME_ECHO, Limits
 from ..wire import headers as routing
@@ -344,6 +344,7 @@ class Admission:
             row is None
             or row.name == INITIALIZE
             or (row.extension == OWN_EXTENSION and row.name not in dialect.methods)
+            or (row.opt_in and _is_hidden(row, session))
             or (dialect.server_capabilities and dialect.denies(row.needs(session.revision)))
             or (headers is not None and headers.version not in (None, session.revision.name))
         ):
@@ -455,3 +456,9 @@ class Admission:
             self._foreign[revision.name, dialect] = codec
             codec.keeps = self.newest.keeps
         return codec
+
+
+def _is_hidden(row: Method, session: Session) -> bool:
+    """Whether a legacy client has not declared the extension that a method belongs to."""
+    need = row.needs(session.revision)
+    return need is not None and need.startswith(EXTENSIONS) and not session.capabilities.has(need)

@@ -149,6 +149,12 @@ class Pipeline:
         attach((middleware,), self._server)
         self.compose()
 
+    def append(self, middleware: Sequence[Middleware | Wrapper]) -> None:
+        """Run ``middleware`` around every call from now on, inside all that is there."""
+        self.middleware = (*self.middleware, *middleware)
+        attach(middleware, self._server)
+        self.compose()
+
     def refuse_with(self, check: Callable[[Call], None] | None) -> None:
         """Have ``check`` raise for every call that is not to be executed now; None serves all again."""
         self._check = check

@@ -44,6 +44,7 @@ from .running import Enter, Lifecycle, composed
 from .serving import Serving
 
 if TYPE_CHECKING:
+    from ..extensions.base import Extension, ServerExtensions
     from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
@@ -74,6 +75,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "icons": ((Sequence, type(None)), "a list of icons"),
     "seal_keys": ((Keys, Sequence, type(None)), "a secret, or a list of them"),
     "middleware": (Iterable, "a list of middleware"),
+    "extensions": ((list, tuple), "a list of extensions"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
     "clock": (Callable, "a function that tells the time"),
 }
@@ -97,6 +99,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     async context manager around everything, or a list of them; what it yields is ``ctx.lifespan``. ``limits`` bound
     what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
     and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` runs around every call.
+    ``extensions`` add to the protocol: see `dovetail.extensions`.
     ``client_workarounds=False`` refuses clients that break a rule in a way that is known.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
@@ -131,6 +134,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         mask_errors: bool = True,
         log_level: LoggingLevel = "debug",
         middleware: Sequence[Middleware | Wrapper] = (),
+        extensions: Sequence[Extension] = (),
         auth: Any = None,
         tasks: TaskOptions | None = None,
         store: Store | str | None = None,
@@ -152,6 +156,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         """Whether clients that break a rule in a known way are served, whatever the middleware says."""
         if self.client_workarounds:
             self.admission.bends = self._bend
+        if extensions:
+            self.extensions.add(*extensions)
         self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
@@ -274,6 +280,13 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.skills = Skills(self)
             self.skills.install()
         return self.skills.add(folder, prefix, rights)
+
+    @cached_property
+    def extensions(self) -> ServerExtensions:
+        """The extensions of the protocol that this server has, by id."""
+        from ..extensions.base import ServerExtensions  # a server without extensions never loads them
+
+        return ServerExtensions(self)
 
     @cached_property
     def state_store(self) -> Store:

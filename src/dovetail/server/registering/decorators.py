@@ -32,10 +32,11 @@ from .options import (
     check,
     describe,
     given,
+    marked,
     read_rights,
     tool_definition,
 )
-from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .register import Changed, Register, Registered, RegisteredPrompt, RegisteredResource, RegisteredTool
 from .versions import split
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Registration:
         """Counts the changes of what is registered."""
         self._restricted: dict[str, Rights] = {}
         """By tag."""
+        self.component_options: dict[str, Callable[[Any, Any], None]] = {}
+        """What extensions make of the options they add, by option."""
 
     def changed(self, kind: Changed) -> None:
         """A list is another one now."""
@@ -124,8 +127,9 @@ class Registration:
         That schema survives untouched, and the handler gets the arguments as one dict or as ``**arguments`` (and
         a `Context`, if it asks for one). ``list_changed`` goes out by itself.
         """
-        check(options, ToolOptions, "a tool")
         target = handler or function
+        options = cast("ToolOptions", {**marked(target), **options})
+        check(options, ToolOptions, "a tool", self.component_options)
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
         chosen: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
@@ -144,11 +148,17 @@ class Registration:
         )
         if options.get("app") is not None and entry.name not in self.register.tools.entries:
             self._attach(entry, options.get("app"))
+        self._apply_options(entry, options)
         self.register.tools.add(prepared.name, entry)
         self._note(prepared.name)
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
             self.enable_tasks()
         return entry
+
+    def _apply_options(self, entry: Registered, options: Mapping[str, Any]) -> None:
+        """Have extensions act on the options that they added."""
+        for name in options.keys() & self.component_options.keys():
+            self.component_options[name](entry, options[name])
 
     def _attach(self, entry: RegisteredTool, app: Any) -> None:
         from ...extensions.apps import Apps, app_of  # a server without apps never loads them
@@ -219,7 +229,8 @@ class Registration:
     def _resource(
         self, uri: str, template: str | None, function: Callable[..., Any], options: ResourceOptions
     ) -> RegisteredResource:
-        check(options, ResourceOptions, "a resource")
+        options = cast("ResourceOptions", {**marked(function), **options})
+        check(options, ResourceOptions, "a resource", self.component_options)
         prepared = ResourceFunction(function, template, name=options.get("name"))
         what = f"resource {uri!r}"
         check_media_type(options.get("mime_type"), what)
@@ -229,7 +240,7 @@ class Registration:
             definition = ResourceTemplate(uri, prepared.name)
         definition.mime_type = given(options.get("mime_type"))
         describe(definition, self._description(prepared.description, options, what), options)
-        return RegisteredResource(
+        entry = RegisteredResource(
             name=uri,
             definition=definition,
             mime_type=options.get("mime_type"),
@@ -237,6 +248,8 @@ class Registration:
             cache_scope=options.get("cache_scope"),
             **self._shared(prepared, what, options, uri, template),
         )
+        self._apply_options(entry, options)
+        return entry
 
     def remove_resource(self, uri: str) -> None:
         """Take a resource out of the list; ``list_changed`` goes out by itself."""
@@ -258,7 +271,8 @@ class Registration:
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
         """Register ``function`` as a prompt. ``list_changed`` goes out by itself."""
-        check(options, PromptOptions, "a prompt")
+        options = cast("PromptOptions", {**marked(function), **options})
+        check(options, PromptOptions, "a prompt", self.component_options)
         prepared = PromptFunction(function, name=options.get("name"))
         what = f"prompt {prepared.name!r}"
         prompt = Prompt(prepared.name, arguments=prepared.arguments or UNSET)
@@ -266,6 +280,7 @@ class Registration:
         entry = RegisteredPrompt(
             name=prepared.name, definition=prompt, **self._shared(prepared, what, options)
         )
+        self._apply_options(entry, options)
         self.register.prompts.add(entry.name, entry)
         return entry
 

@@ -146,7 +146,9 @@ class Extending:
         server = cast("Server", self)
         check_name(name, server.dialect)
         if name in self._added:
-            raise RegistrationError(f"the method name {name!r} is already registered; remove it first")
+            other = self._added[name].row.extension
+            of = "" if other is None else f" by the extension {other!r}"
+            raise RegistrationError(f"the method name {name!r} is already registered{of}; remove it first")
         function = MethodFunction(name, handler, options.get("params"), options.get("result"))
         capability = options.get("capability")
         row = Method(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, cast
 import msgspec
 from msgspec import UNSET, Meta, ValidationError
 
+from ...core.channel import EMPTY
 from ...core.principal import Principal
 from ...core.rights import Right, Rights
 from ...errors import RegistrationError
@@ -112,9 +113,20 @@ class PromptOptions(SharedOptions, total=False):
     """Options of `Server.prompt` and `Server.add_prompt`."""
 
 
-def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
-    """Refuse an option that does not exist."""
-    names = known.__annotations__  # with the inherited ones
+MARK: Final = "__dovetail_options__"
+"""The attribute in which a function has options of extensions until it is registered: see `Extension.option`."""
+
+
+def marked(function: Any) -> Mapping[str, Any]:
+    """The options of extensions that a function was given by a decorator."""
+    return getattr(function, MARK, EMPTY)
+
+
+def check(
+    options: Mapping[str, Any], known: type[Any], what: str, of_extensions: Collection[str] = ()
+) -> None:
+    """Refuse an option that neither ``known`` nor an extension has."""
+    names = [*known.__annotations__, *of_extensions]  # with the inherited ones
     for option in options:
         if option not in names:
             import difflib  # only a misspelt option needs it
