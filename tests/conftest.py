@@ -13,7 +13,7 @@ from contextlib import nullcontext
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dovetail.server import current
+from dovetail.server import current_call
 from tests.support.every_middleware import everywhere
 
 # The time of one example depends on what else the machine does.
@@ -37,7 +37,7 @@ def _every_middleware() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some test of this process has imported `get_context`; the others are those of a program that has not."""
-    monkeypatch.setattr(current, "wanted", False)
+    monkeypatch.setattr(current_call, "wanted", False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

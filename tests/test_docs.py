@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.server import current
+from dovetail.server import current_call
 from tests.peers.environment import need
 from tests.support.waiting import HANG
 
@@ -44,7 +44,7 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 )
 def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(current, "wanted", "get_context" in page.read_text())
+    monkeypatch.setattr(current_call, "wanted", "get_context" in page.read_text())
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     # A real module, so that annotations of the examples can be resolved as in a file of the reader's.
     module = types.ModuleType("example")

@@ -28,11 +28,18 @@ RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 # The protocol of the stores, and how what is kept is written, are neighbours of the core; what implements it stands
 # further right.
 NEIGHBOURS = dict.fromkeys(
-    (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "places", "records")), RANK["core"]
+    (
+        f"dovetail.stores.{name}"
+        for name in ("base", "store_limits", "send_queue", "quotas", "versioned_records")
+    ),
+    RANK["core"],
 )
 # Every server has its health; it needs nothing but threads and the loop.
 NEIGHBOURS |= dict.fromkeys(
-    (f"dovetail.middleware.{name}" for name in ("bounds", "event_loop_monitor", "health", "memory_usage")),
+    (
+        f"dovetail.middleware.{name}"
+        for name in ("middleware_limits", "event_loop_monitor", "health", "memory_usage")
+    ),
     RANK["drivers"],
 )
 
@@ -42,25 +49,25 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 # Upward arrows that are meant: importer → what it may import although it stands to the right. All of them are
 # lazy, inside a function, so that `import dovetail` stays small.
 MEANT: dict[str, frozenset[str]] = {
-    "dovetail.server.tasks.kept": frozenset(
+    "dovetail.server.tasks.task_store": frozenset(
         {"stores"}
     ),  # where results of tasks are kept without a store given
-    "dovetail.server.asking.ask": frozenset({"cluster"}),  # steps that are run once
-    "dovetail.server.tasks.work": frozenset({"cluster"}),  # tasks that outlive their worker
-    "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
+    "dovetail.server.input_requests.client_requests": frozenset({"cluster"}),  # steps that are run once
+    "dovetail.server.tasks.task_runner": frozenset({"cluster"}),  # tasks that outlive their worker
+    "dovetail.server.store_choice": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.composition": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster", "extensions"}),
-    "dovetail.server.registering.decorators": frozenset({"extensions"}),  # tools with a page
+    "dovetail.server.registry.decorators": frozenset({"extensions"}),  # tools with a page
     # contract="mcp.lock"; as above; Client(extensions=…)
-    "dovetail.client.config": frozenset({"manifest", "telemetry", "extensions"}),
-    "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
+    "dovetail.client.client_config": frozenset({"manifest", "telemetry", "extensions"}),
+    "dovetail.server.execution": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
     "dovetail.server.resource_readers": frozenset({"transports"}),  # UrlResource fetches over HTTP
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
-    "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
+    "dovetail.client.connecting.connectors": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.connecting.targets": frozenset({"gateway"}),  # Client({"mcpServers": …})
     "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"
-    "dovetail.client.samplers.base": frozenset({"transports"}),  # the HTTP client of the transport
+    "dovetail.client.samplers.sampler_base": frozenset({"transports"}),  # the HTTP client of the transport
 }
 
 # Programs on top of the library use its public face, as anybody's would.

@@ -16,7 +16,7 @@ from dovetail.cli.main import COMMANDS
 from dovetail.cli.main import main as command_line
 from dovetail.errors import DovetailError
 from dovetail.manifest.contract import Contract
-from dovetail.server.registering.options import ToolOptions
+from dovetail.server.registry.component_options import ToolOptions
 
 PROMISED = [
     "Accepted",
@@ -478,7 +478,7 @@ def test_a_server_does_not_pay_for_a_client_or_http() -> None:
     ("room", "unwanted"),
     [
         ("stdio", {"sqlite3", "pickle", "pathlib", "tempfile", "importlib.metadata"}),
-        ("http.serving", {"sqlite3", "tempfile", "importlib.metadata", "dovetail.auth.server"}),
+        ("http.http_serving", {"sqlite3", "tempfile", "importlib.metadata", "dovetail.auth.server"}),
     ],
 )
 def test_a_process_that_serves_loads_nothing_it_may_never_need(room: str, unwanted: set[str]) -> None:

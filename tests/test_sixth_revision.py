@@ -106,7 +106,7 @@ async def test_over_http_too() -> None:
 PACKAGE = Path(dovetail.__file__).parent
 TABLES = {"wire/revisions.py", "wire/methods.py"}
 FACTS = {
-    "wire/dialects/profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
+    "wire/dialects/dialect_profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dovetail import Client, DovetailError
 from dovetail.auth import ClientCredentials, DPoP, IdentityAssertion, MemoryTokens, OAuth, WorkloadIdentity
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 
 Scenario = Callable[[Client], Awaitable[None]]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .client import Client, SkillError, StatusError
     from .core.channel import ServerRequestsNotSupported
     from .core.principal import Principal
-    from .core.routes import Request, Response
+    from .core.route_handlers import Request, Response
     from .errors import (
         CapabilityError,
         DovetailError,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         Sampled,
         Server,
     )
-    from .server.ambient import get_context
+    from .server.current_context import get_context
     from .server.resource_readers import FileResource, FolderResource, TextResource, UrlResource
     from .settings import HttpOptions, Limits, Reconnect, TaskOptions, Timeouts
     from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
@@ -84,7 +84,7 @@ _HOMES = {
     "client": "Client SkillError StatusError",
     "core.channel": "ServerRequestsNotSupported",
     "core.principal": "Principal",
-    "core.routes": "Request Response",
+    "core.route_handlers": "Request Response",
     "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal
         RegistrationError RemoteProtocolError RequestTimeout SessionLost StateError ToolError
         TransportError""",
@@ -93,7 +93,7 @@ _HOMES = {
         TextContent Tool ToolAnnotations""",
     "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image
         InputNotSupported InputRejected InputRequired Roots Sample Sampled Server""",
-    "server.ambient": "get_context",
+    "server.current_context": "get_context",
     "stores": "StoreError StoreFull StoreUnavailable StoreUnreadable",
     "extensions.apps": "App",
     "manifest.contract": "ContractError",
@@ -120,7 +120,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_MODULES = frozenset(("codec", "errors", "model", "refusals", "settings", "sync", "testing"))
+_MODULES = frozenset(("errors", "model", "refusals", "settings", "sync", "testing"))
 """What ``import dovetail`` alone lets one write: ``dovetail.sync.Client``."""
 
 

@@ -25,11 +25,11 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .client import Client as AsyncClient
-from .client.answering.answers import with_request
 from .client.calling.results import ToolResult
-from .client.calling.skills import LoadedSkill as AsyncSkill
+from .client.calling.skill_calls import LoadedSkill as AsyncSkill
 from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
-from .client.config import CallOptions, ClientOptions, ToolOptions, name_options
+from .client.client_config import CallOptions, ClientOptions, ToolOptions, name_options
+from .client.server_requests.callbacks import with_request
 from .errors import StateError
 from .model import Skill
 from .settings import SYNC_CLOSE_SECONDS

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from bench import peers
 
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
 from tests.peers.environment import need
 from tests.support.waiting import HANG

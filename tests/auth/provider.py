@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from dovetail import Client
 from dovetail.auth import MemoryTokens, OAuth
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
 
 REDIRECT = "http://localhost:3000/callback"

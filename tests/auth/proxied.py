@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from dovetail import Context, Server
 from dovetail.auth import OAuthProxy, OidcProxy
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.support.web import Site, served
 
 from .oidc import Browser, Oidc, free_port, oidc

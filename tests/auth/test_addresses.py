@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from dovetail.auth import AuthError, MemoryTokens, Unavailable
-from dovetail.auth.client.driving import Driver
+from dovetail.auth.client.flow_runner import Driver
 from dovetail.auth.core.steps import Answer, Ask, Flow, ask
-from dovetail.auth.server import documents
-from dovetail.client.fetch import Fetch
+from dovetail.auth.server import json_documents
+from dovetail.client.http_client import Fetch
 from dovetail.transports.http.client.adapters import fetch_by
 from dovetail.transports.http.client.address_class import LOOPBACK, NEVER, PRIVATE, PUBLIC, level
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from dovetail.transports.http.client.guarded_fetch import AddressGuard
-from dovetail.transports.http.client.pool import HttpFetch
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.http_clients import LIBRARIES, Bringing, made_by
@@ -84,7 +84,7 @@ async def test_a_server_fetches_from_the_address_that_was_checked(names: dict[st
     async with site("127.0.0.1") as (port, good), site("127.0.0.2", port) as (_, bad):
         names[NAME] = ["127.0.0.1", "127.0.0.2"]
         guard = AddressGuard("http://127.0.0.1", allow_private=False)
-        found = await documents.fetch(f"http://{NAME}:{port}/keys", guard=guard)
+        found = await json_documents.fetch(f"http://{NAME}:{port}/keys", guard=guard)
         assert found == {"at": "127.0.0.1"}
         assert (len(good), bad) == (1, [])
         assert f"Host: {NAME}:{port}" in good[0]
@@ -163,7 +163,7 @@ async def test_a_public_server_leads_to_no_address_that_is_more_private(
     with pytest.raises(AuthError, match="private network"):
         await driven("https://inside.example/", guard)
     with pytest.raises(Unavailable):
-        await documents.fetch("https://inside.example/", guard=guard)
+        await json_documents.fetch("https://inside.example/", guard=guard)
 
 
 @run
@@ -174,7 +174,7 @@ async def test_every_redirect_is_looked_at(names: dict[str, list[str]]) -> None:
         with pytest.raises(AuthError, match="private network"):
             await driven(f"http://127.0.0.1:{port}/", AddressGuard("http://127.0.0.1", allow_private=False))
         with pytest.raises(Unavailable):  # servers follow none at all
-            await documents.fetch(
+            await json_documents.fetch(
                 f"http://127.0.0.1:{port}/", guard=AddressGuard("http://127.0.0.1", allow_private=False)
             )
 
@@ -200,6 +200,6 @@ async def test_an_endless_document_is_cut(names: dict[str, list[str]]) -> None:
     async with site("127.0.0.1", answer=endless) as (port, _):
         guard = AddressGuard("http://127.0.0.1", allow_private=False)
         with pytest.raises(Unavailable):
-            await documents.fetch(f"http://127.0.0.1:{port}/", guard=guard)
+            await json_documents.fetch(f"http://127.0.0.1:{port}/", guard=guard)
         with pytest.raises(AuthError):
             await driven(f"http://127.0.0.1:{port}/", guard)

@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from dovetail.auth import AuthError, MemoryTokens, OAuth
+from dovetail.auth.auth_settings import CALLBACK_SIZE
 from dovetail.auth.client.browser import open_browser
-from dovetail.auth.settings import CALLBACK_SIZE
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 
 from .provider import Provider, client, log_in, visit
-from .test_login import run
 from .test_login_refused import NO_PAGES
+from .test_proxy_login import run
 
 
 async def fetch(url: str, method: str = "GET") -> tuple[int, str]:

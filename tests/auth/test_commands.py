@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.client.fake_http import Reply, modern
 from tests.support.waiting import HANG
 

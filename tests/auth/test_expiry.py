@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from dovetail import Principal
-from tests.auth.test_gate import ANN, mail
+from tests.auth.test_authenticate import ANN, mail
 from tests.support.aio import run
 from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, modern, modern_headers, served

@@ -19,12 +19,12 @@ from dovetail.auth import (
     MemoryTokens,
     WorkloadIdentity,
 )
-from dovetail.client.fetch import StatusError
+from dovetail.client.http_client import StatusError
 from tests.client.fake_http import Reply, Request, modern, serving
 from tests.support.waiting import HANG
 
 from .provider import Provider, answer, client, log_in, oauth, refuse
-from .test_login import run
+from .test_proxy_login import run
 
 KEY = ECKey.generate_key("P-256")
 

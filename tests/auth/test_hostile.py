@@ -24,8 +24,8 @@ from dovetail.auth import (
     Unavailable,
     WorkloadIdentity,
 )
+from dovetail.auth.auth_settings import CLIENT_DOCUMENT_FETCHES_OF_HOST, INTROSPECTIONS
 from dovetail.auth.client.authorizer import Authorizer
-from dovetail.auth.settings import CLIENT_DOCUMENT_FETCHES_OF_HOST, INTROSPECTIONS
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.waiting import HANG, until

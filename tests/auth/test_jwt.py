@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from dovetail import Principal
 from dovetail.auth import AnyOf, InvalidToken, JwtVerifier, Unavailable
-from dovetail.auth.settings import KEYS_SECONDS
+from dovetail.auth.auth_settings import KEYS_SECONDS
 from tests.auth.documents import Documents, documents
 from tests.support.aio import LIMIT, run
 from tests.support.waiting import until
@@ -388,7 +388,9 @@ ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b" " * (1 <<
 def test_documents_that_cannot_be_used_keep_everybody_out_and_nobody_waiting(
     broken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.auth.server.documents.DOCUMENT_SECONDS", 2 * LIMIT)  # a wait would be seen
+    monkeypatch.setattr(
+        "dovetail.auth.server.json_documents.DOCUMENT_SECONDS", 2 * LIMIT
+    )  # a wait would be seen
 
     @run
     async def scenario() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dovetail.auth import AuthError
-from dovetail.auth.settings import METADATA_SIZE
+from dovetail.auth.auth_settings import METADATA_SIZE
 from dovetail.errors import DovetailError
 from dovetail.settings import REDIRECTS
 from tests.client.fake_http import JSON, Reply, Request, serving
 
 from .provider import Provider, answer, client, log_in, oauth, provided, refuse, visit
-from .test_login import run
+from .test_proxy_login import run
 
 
 def refused(spoil: Callable[[Provider], None], match: str) -> Provider:

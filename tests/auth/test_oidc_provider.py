@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey
 
 from dovetail import Client
 from dovetail.auth import ClientCredentials, DeviceCode, DPoP, MemoryTokens, OAuth, TokenStore
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.support.waiting import HANG
 
 from .oidc import Browser, Oidc, oidc

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dovetail.auth import settings
-from dovetail.auth.proxy import login, tokens, users
+from dovetail.auth import auth_settings
+from dovetail.auth.proxy import issued_tokens, proxy_login, user_logins
 from dovetail.stores import MemoryStore
-from dovetail.stores.memory import MEMORY_STORE_ENTRIES
+from dovetail.stores.memory_store import MEMORY_STORE_ENTRIES
 from tests.support.aio import run
 
 from .proxied import query_of
@@ -45,7 +45,7 @@ async def test_whoever_registers_asks_denies_and_renews_all_day_fills_nothing() 
 
 @run
 async def test_of_those_who_agree_too_many_the_oldest_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login, "LOGINS_WAITING", 3)
+    monkeypatch.setattr(proxy_login, "LOGINS_WAITING", 3)
     store = MemoryStore()
     async with visitor(store=store) as one:
         id = await one.register()
@@ -58,7 +58,7 @@ async def test_of_those_who_agree_too_many_the_oldest_begins_again(monkeypatch: 
 async def test_whoever_agrees_without_end_pushes_out_nobody_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(login, "LOGINS_WAITING", 6)
+    monkeypatch.setattr(proxy_login, "LOGINS_WAITING", 6)
     store = MemoryStore()
     async with visitor(store=store) as one:
         id = await one.register()
@@ -80,7 +80,7 @@ async def test_whoever_agrees_without_end_pushes_out_nobody_elsewhere(
 async def test_without_a_store_whoever_logs_in_without_end_ends_the_own_logins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tokens, "LOGINS_KEPT", 4)
+    monkeypatch.setattr(issued_tokens, "LOGINS_KEPT", 4)
     for options in ({}, {"userinfo": None}):  # whether or not the provider says who it is
         async with visitor(**options) as one:
             honest = (await logged_in(one))[1]["access_token"]
@@ -99,7 +99,7 @@ async def test_a_user_who_logs_in_and_out_all_day_leaves_nothing() -> None:
         for _ in range(12):
             id, given = await logged_in(one)
             assert await one.post("revoke", {"token": given["access_token"], "client_id": id}) == (200, {})
-        now[0] += settings.CONSENT_SECONDS + 1
+        now[0] += auth_settings.CONSENT_SECONDS + 1
         assert await kept(store) == 0
 
 
@@ -110,7 +110,7 @@ async def test_a_code_that_nobody_redeems_leaves_nothing() -> None:
     async with visitor(store=store, clock=lambda: now[0]) as one:
         id = await one.register()
         code = await one.code(id)
-        now[0] += settings.CONSENT_SECONDS + 1
+        now[0] += auth_settings.CONSENT_SECONDS + 1
         assert await kept(store) == 0
         assert (await one.redeem(id, code))[1]["error"] == "invalid_grant"
 
@@ -133,7 +133,7 @@ async def test_a_code_that_comes_again_after_days_ends_its_login() -> None:
 async def test_one_user_has_few_logins_and_the_one_used_longest_ago_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(users, "LOGINS_OF_USER", 3)
+    monkeypatch.setattr(user_logins, "LOGINS_OF_USER", 3)
     async with visitor(store=MemoryStore()) as one:
         first, kept = await logged_in(one)
         second = (await logged_in(one))[1]
@@ -149,7 +149,7 @@ async def test_one_user_has_few_logins_and_the_one_used_longest_ago_ends(
 async def test_without_a_store_the_memory_for_logins_is_bounded_and_no_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tokens, "LOGINS_KEPT", 3)
+    monkeypatch.setattr(issued_tokens, "LOGINS_KEPT", 3)
     async with visitor(userinfo=None) as one:  # each login is somebody of its own
         given = [(await logged_in(one))[1]["access_token"] for _ in range(5)]
         assert [await one.accepted(each) for each in given] == [False] * 2 + [True] * 3
@@ -159,7 +159,7 @@ async def test_without_a_store_the_memory_for_logins_is_bounded_and_no_handlers(
 
 def test_what_may_be_kept_fits_a_store_in_memory() -> None:
     # One entry of each who is at the provider, one of each code, and two of a login: itself, and its user.
-    whole = 2 * settings.LOGINS_WAITING + 2 * settings.LOGINS_KEPT
+    whole = 2 * auth_settings.LOGINS_WAITING + 2 * auth_settings.LOGINS_KEPT
     assert whole <= MEMORY_STORE_ENTRIES
 
 

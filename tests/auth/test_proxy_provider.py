@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from dovetail.auth import OidcProxy, Unavailable
-from dovetail.auth.server import documents as fetching
+from dovetail.auth.server import json_documents as fetching
 from dovetail.transports.http.client.guarded_fetch import AddressGuard
 from tests.support.aio import run
 from tests.support.waiting import HANG, until

@@ -11,7 +11,7 @@ from joserfc.jwk import ECKey
 from dovetail import Principal, Server
 from dovetail.auth import AnyOf, ApiKeys, IntrospectionVerifier, JwtVerifier, StaticTokens
 from tests.auth.documents import documents
-from tests.auth.test_gate import call, post
+from tests.auth.test_authenticate import call, post
 from tests.support.aio import run
 from tests.support.web import served
 

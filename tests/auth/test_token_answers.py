@@ -8,7 +8,7 @@ import pytest
 from dovetail.auth.core.client_authentication import authenticate, basic_header
 from dovetail.auth.core.registration import NONE, SECRET_BASIC, SECRET_POST
 from dovetail.auth.core.steps import Answer
-from dovetail.auth.core.tokens import read_tokens
+from dovetail.auth.core.token_set import read_tokens
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from urllib.parse import urlencode, urlsplit
 
 from dovetail import Context, Server
 from dovetail.auth import AnyOf, OAuthProxy
+from dovetail.auth.core.oauth_urls import origin
 from dovetail.auth.core.pkce import s256
-from dovetail.auth.core.urls import origin
 from tests.support.waiting import HANG
 from tests.support.web import modern, modern_headers, served
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.support.aio import run
 
 CALLS = 22

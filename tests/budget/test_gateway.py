@@ -9,7 +9,7 @@ import dovetail
 from dovetail import Client, Server
 from dovetail.gateway import Proxy
 from dovetail.gateway.mounting import Mounts
-from dovetail.gateway.parts import ServerPart
+from dovetail.gateway.providers import ServerPart
 from tests.budget.test_client_stream import SERVER
 from tests.budget.test_handle import MODERN, message
 from tests.support.aio import run

@@ -41,7 +41,7 @@ SERVING = """
 import asyncio, logging
 from dovetail import Server
 from dovetail.transports.bind_address import BindAddress
-from dovetail.transports.http.serving import HttpApp, HttpServer
+from dovetail.transports.http.http_serving import HttpApp, HttpServer
 from dovetail.settings import HttpOptions
 
 server = Server("small")

@@ -18,7 +18,7 @@ from dovetail.cli.call import read_target
 from dovetail.cli.main import main
 from dovetail.cli.output import resource
 from dovetail.model import ReadResourceResult, ResourceContents
-from dovetail.telemetry.terminal import printable
+from dovetail.telemetry.terminal_sanitizer import printable
 
 SERVER = '''
 from dovetail import Server, ToolError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli.clients import CLIENTS
+from dovetail.cli.known_clients import CLIENTS
 from dovetail.cli.main import main
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "clients"

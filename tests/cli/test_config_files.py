@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dovetail import DovetailError
 from dovetail.cli import config_files, jsonc
-from dovetail.cli.clients import CLIENTS
 from dovetail.cli.config_files import ConfigError
+from dovetail.cli.known_clients import CLIENTS
 
 ENTRY: dict[str, Any] = {"command": "py", "args": ["a b", 'c"d', "é\\"], "env": {"UNITS": "m"}}
 CURSOR, CODEX, GOOSE = CLIENTS["cursor"], CLIENTS["codex"], CLIENTS["goose"]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dovetail.cli import jsonc
-from dovetail.cli.clients import CLIENTS
 from dovetail.cli.install import BACKUP
+from dovetail.cli.known_clients import CLIENTS
 from dovetail.cli.main import main
 
 Captured = pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ import pytest
 
 from dovetail import Server
 from dovetail.cli import option_sources
-from dovetail.cli.run import parser, read
+from dovetail.cli.run_command import parser, read
 from tests.support.aio import run
 from tests.support.web import served
 

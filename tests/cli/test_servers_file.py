@@ -107,7 +107,7 @@ def test_what_cannot_be_done_is_said(
 
 
 def test_a_command_that_somebody_agreed_to_needs_no_word(servers: dict[str, Any], capsys: Captured) -> None:
-    from dovetail.gateway.config import read
+    from dovetail.gateway.gateway_config import read
     from dovetail.gateway.trust import trust
 
     write(servers)

@@ -11,7 +11,7 @@ import pytest
 
 from dovetail import Reconnect, Timeouts
 from dovetail.client.connecting.server_cache import ServerCache
-from dovetail.client.fetch import StatusError
+from dovetail.client.http_client import StatusError
 from dovetail.drivers.clock import LoopClock
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits

@@ -15,10 +15,10 @@ import pytest
 
 from dovetail import Client
 from dovetail.client.connecting.server_cache import ServerCache
-from dovetail.client.fetch import Response
+from dovetail.client.http_client import Response
 from dovetail.errors import TransportError
 from dovetail.transports.http.client.adapters import fetch_by
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 
 from ..http.raw_server import Peer, answer, answering, ask, outcome, raw_server, turns
 from ..support.aio import run

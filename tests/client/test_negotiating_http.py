@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Reconnect, Timeouts
 from dovetail.client.connecting.server_cache import ServerCache
-from dovetail.client.fetch import StatusError
+from dovetail.client.http_client import StatusError
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 
 from ..support.aio import run

@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client, Context, Handle, Server, ToolError
 from dovetail.cluster.stored_sessions import name_of
 from dovetail.model.meta import IDEMPOTENCY_KEY
-from dovetail.server.tasks.kept import WORK
+from dovetail.server.tasks.task_store import WORK
 from dovetail.stores import SqliteStore
 from tests.http.talk import NEWEST
 from tests.support.aio import run

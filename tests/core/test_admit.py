@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Notice, Rejection, Session, Violation
-from dovetail.core.offers import Offers
+from dovetail.core.method_registry import Offers
 from dovetail.core.principal import Principal
 from dovetail.errors import CapabilityError, DovetailError, ProtocolError, RemoteProtocolError
 from dovetail.model import ServerCapabilities

@@ -16,8 +16,8 @@ from dovetail.core.subscriptions import (
     completion,
     honour,
 )
-from dovetail.core.task_faces import detailed_task
 from dovetail.core.task_machine import TaskMachine
+from dovetail.core.task_views import detailed_task
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal
 from dovetail.model import ClientCapabilities, ServerCapabilities, SubscriptionFilter
 from dovetail.model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION

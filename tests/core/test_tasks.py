@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from dovetail.core.task_faces import (
+from dovetail.core.task_machine import STATUSES, TERMINAL, Status, TaskMachine
+from dovetail.core.task_views import (
     FACES,
     core_list,
     detailed_task,
@@ -17,7 +18,6 @@ from dovetail.core.task_faces import (
     outcome,
     related,
 )
-from dovetail.core.task_machine import STATUSES, TERMINAL, Status, TaskMachine
 from dovetail.errors import LocalProtocolError, ProtocolError
 from dovetail.model import ElicitRequest, ElicitRequestParams, Error, InputRequests, ListRootsRequest
 from dovetail.wire.codec import codec_for

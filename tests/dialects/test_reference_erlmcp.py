@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client, Completion, Limits, ProtocolError, Server, Timeouts, ToolError
 from dovetail.errors import KINDS
 from dovetail.transports import tcp
-from dovetail.wire.dialects.base import wire_error
+from dovetail.wire.dialects.dialect import wire_error
 from dovetail.wire.dialects.erlmcp import ERLMCP, MESSAGES
 from dovetail.wire.revisions import BY_NAME
 from tests.support.aio import run

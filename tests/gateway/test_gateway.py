@@ -12,7 +12,7 @@ import pytest
 
 from dovetail import Client, Clients, DovetailError, Server
 from dovetail.gateway import ConfigError, Gateway
-from dovetail.gateway.config import read
+from dovetail.gateway.gateway_config import read
 from dovetail.gateway.trust import trust
 from tests.gateway.behind import listed
 from tests.support.aio import run

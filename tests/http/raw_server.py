@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.support.waiting import HANG
 
 TURNS = 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.transports.http.client.requests import status_error
+from dovetail.transports.http.client.http_requests import status_error
 from tests.http.raw_server import Peer, answer, answering, ask, raw_server, session, turns
 from tests.support.aio import run
 

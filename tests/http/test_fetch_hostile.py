@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.connection import READ_AHEAD
+from dovetail.transports.http.client.http_connection import READ_AHEAD
 from tests.http.raw_server import Peer, RawServer, answer, answering, ask, outcome, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.rawclient import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.inflating import Inflater
+from dovetail.transports.http.client.decompression import Inflater
 from tests.http.raw_server import Peer, answer, answering, ask, header, outcome, raw_server, session
 from tests.support.aio import run
 

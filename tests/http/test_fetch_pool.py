@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail.errors import StateError, TransportError
-from dovetail.transports.http.client import pool as fetch
+from dovetail.transports.http.client import connection_pool as fetch
 from tests.http.raw_server import Peer, answer, answering, ask, outcome, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.held import descriptors

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.addresses import address_of, shown
-from dovetail.transports.http.client.routes import request, route_to
+from dovetail.transports.http.client.url_parts import address_of, shown
+from dovetail.transports.http.client.url_routes import request, route_to
 from tests.http.raw_server import answer, answering, ask, raw_server, session
 from tests.support.aio import run
 from tests.support.held import held

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.pool import HttpFetch
+from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.http.raw_server import Peer, answer, answering, ask, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.held import descriptors

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.addresses import address_of
 from dovetail.transports.http.client.proxies import check_proxy, proxy_for
+from dovetail.transports.http.client.url_parts import address_of
 
 PROXY = "http://proxy.example:3128"
 

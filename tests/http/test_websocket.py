@@ -352,7 +352,7 @@ sys.modules["websockets"] = None
 from dovetail import Server
 from dovetail.transports.bind_address import BindAddress
 from dovetail.transports.http.server.app import HttpApp
-from dovetail.transports.http.serving import HttpServer
+from dovetail.transports.http.http_serving import HttpServer
 from dovetail.settings import HttpOptions
 
 async def main():

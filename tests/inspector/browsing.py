@@ -12,7 +12,7 @@ from typing import Any
 from dovetail import Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector, InspectorApp
-from dovetail.inspector.connection import Wish
+from dovetail.inspector.inspected_server import Wish
 from dovetail.transports.bind_address import BindAddress
 from tests.support.waiting import HANG
 

@@ -14,8 +14,8 @@ import pytest
 from dovetail import DovetailError, ProtocolError, Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector
-from dovetail.inspector.connection import Connection, Wish
-from dovetail.inspector.frames import FrameLog
+from dovetail.inspector.inspected_server import Connection, Wish
+from dovetail.inspector.messages import FrameLog
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -66,7 +66,7 @@ async def test_a_flood_of_a_server_is_kept_in_part(tmp_path: Path) -> None:
 
 
 def test_heads_count_as_much_as_what_they_came_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.inspector.frames.FRAME_BYTES", 1 << 20)
+    monkeypatch.setattr("dovetail.inspector.messages.FRAME_BYTES", 1 << 20)
     log = FrameLog()
     long = {"headers": {f"x-{number}": "x" * 1000 for number in range(64)}}
     for number in range(200):

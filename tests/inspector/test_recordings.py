@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.inspector.frames import FrameLog
-from dovetail.inspector.heads import masked as masked_headers
+from dovetail.inspector.captured_headers import masked as masked_headers
+from dovetail.inspector.messages import FrameLog
 from dovetail.inspector.recordings import masked, masked_text, write
 from dovetail.testing import Recording
 

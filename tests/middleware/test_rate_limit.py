@@ -14,9 +14,9 @@ from dovetail.core.principal import Principal
 from dovetail.drivers.middleware_chain import Request
 from dovetail.middleware import Rate, RateLimit
 from dovetail.middleware import rate_limit as rate
-from dovetail.middleware.bounds import RATE_KEYS, REFUSALS_AT_ONCE
-from dovetail.middleware.rates import Buckets, Windows
-from dovetail.stores.places import client_of
+from dovetail.middleware.middleware_limits import RATE_KEYS, REFUSALS_AT_ONCE
+from dovetail.middleware.token_bucket import Buckets, Windows
+from dovetail.stores.quotas import client_of
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import turns

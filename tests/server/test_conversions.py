@@ -29,8 +29,8 @@ from dovetail.model import (
 )
 from dovetail.server.media import Audio, File, Image
 from dovetail.server.signatures.functions import Function, prepare_tool
-from dovetail.server.signatures.problems import ReturnError
 from dovetail.server.signatures.returns import prompt_messages, resource_contents, tool_result
+from dovetail.server.signatures.validation_errors import ReturnError
 
 
 @dataclass

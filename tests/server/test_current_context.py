@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dovetail import Client, Server, StateError, get_context
-from dovetail.server import current
+from dovetail.server import current_call
 from tests.support.aio import run
 
 
 @pytest.fixture(autouse=True)
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "wanted", True)
+    monkeypatch.setattr(current_call, "wanted", True)
 
 
 def deep() -> str:

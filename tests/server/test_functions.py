@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from dovetail.errors import DovetailError, ProtocolError, RegistrationError
 from dovetail.server.signatures.functions import PromptFunction, ResourceFunction, prepare_tool
-from dovetail.server.signatures.problems import InvalidArguments
+from dovetail.server.signatures.validation_errors import InvalidArguments
 
 if TYPE_CHECKING:
     from dovetail import Context

@@ -10,7 +10,7 @@ import pytest
 from dovetail import Client, Context, Handle, Server, ToolError
 from dovetail.errors import StateError
 from dovetail.stores import MemoryStore, SqliteStore, Store
-from dovetail.wire.dialects.base import VENDOR
+from dovetail.wire.dialects.dialect import VENDOR
 from tests.stores.contract import Clock
 from tests.support.aio import run
 from tests.support.peer import Peer

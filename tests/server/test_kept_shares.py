@@ -10,10 +10,10 @@ import pytest
 from dovetail import Context, Handle, Server
 from dovetail.core.principal import Principal
 from dovetail.server.handles import owner
-from dovetail.server.tasks import owned
+from dovetail.server.tasks import owner_index
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore, Store
-from dovetail.stores.bounds import HANDLES_OWN, PLACE_BYTES, STATE_OWN
+from dovetail.stores.store_limits import HANDLES_OWN, PLACE_BYTES, STATE_OWN
 from tests.http.talk import NEWEST
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
@@ -260,7 +260,7 @@ async def rendered(peer: Peer, **arguments: Any) -> tuple[str, str]:
 
 @run
 async def test_a_principal_has_a_share_of_the_bytes_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owned, "TASKS_OWN", 40)
+    monkeypatch.setattr(owner_index, "TASKS_OWN", 40)
     server = make(roomy())
 
     @server.tool(task="required")

@@ -12,7 +12,7 @@ import pytest
 
 from dovetail import RegistrationError, Server
 from dovetail.middleware import Middleware
-from dovetail.server.skills import folders as skill_files
+from dovetail.server.skills import skill_folders as skill_files
 from tests.support.aio import run
 from tests.support.peer import Peer
 

@@ -10,7 +10,7 @@ import pytest
 from dovetail import Context, Elicit, Server, ToolError
 from dovetail.errors import ProtocolError, TransportError
 from dovetail.settings import TaskOptions
-from dovetail.stores.memory import MemoryStore
+from dovetail.stores.memory_store import MemoryStore
 from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import Peer

@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Client, Context, Server
 from dovetail.stores import MemoryStore, SqliteStore, Store
-from dovetail.stores.records import Records
+from dovetail.stores.versioned_records import Records
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
 from tests.support.shared import Shared

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Limits, Server
 from dovetail.settings import TaskOptions
-from dovetail.stores.memory import MemoryStore
+from dovetail.stores.memory_store import MemoryStore
 from tests.server.works import DECLARED, EXTENSION, Clock, Works, begun, reaches
 from tests.support.aio import run
 from tests.support.peer import EVERYTHING, Peer

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import RegistrationError
-from dovetail.server.registering.uri_templates import UriTemplate
+from dovetail.server.registry.uri_templates import UriTemplate
 from dovetail.settings import MATCHED_URI_LENGTH
 
 MATCHES: list[tuple[str, str, dict[str, str] | None]] = [

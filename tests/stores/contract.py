@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from dovetail.stores import Store, StoreFull
-from dovetail.stores.places import Places, free, renew, take_place
+from dovetail.stores.quotas import Places, free, renew, take_place
 from tests.support.aio import run_limited
 from tests.support.waiting import until
 

@@ -275,7 +275,7 @@ def half_written(path: Path, copy: Path, cut: int) -> None:
 
 
 def test_who_was_cut_off_knows_that_news_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.stores.bus.BUS_BACKLOG", 1 << 20)
+    monkeypatch.setattr("dovetail.stores.pubsub.BUS_BACKLOG", 1 << 20)
 
     @run
     async def scenario() -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from dovetail import Client
-from dovetail.client.fetch import Fetch, Send
+from dovetail.client.http_client import Fetch, Send
 from dovetail.transports.http.client.adapters import fetch_by
 
 LIBRARIES = ("httpx2", "httpx")

@@ -2,7 +2,7 @@
 
 from dovetail.model import Prompt, ResourceTemplate
 from dovetail.wire import revisions
-from dovetail.wire.edits.plans import Edits
+from dovetail.wire.edits.downgrade import Edits
 from dovetail.wire.revisions import Revision
 
 ROW = Revision(

@@ -13,8 +13,8 @@ from typing import Any
 
 from dovetail.settings import HttpOptions
 from dovetail.transports.bind_address import BindAddress
+from dovetail.transports.http.http_serving import HttpServer
 from dovetail.transports.http.server.app import HttpApp
-from dovetail.transports.http.serving import HttpServer
 from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN

@@ -11,9 +11,9 @@ import pytest
 from dovetail import Client, DovetailError, Refusal, Server, ToolError
 from dovetail.middleware import Caching, CircuitBreaker, ConcurrencyLimit, RateLimit
 from dovetail.stores import MemoryStore
-from dovetail.telemetry.bounds import NAMES, OTHER
 from dovetail.telemetry.exposition import wants_openmetrics
-from dovetail.telemetry.families import FAMILIES
+from dovetail.telemetry.metric_definitions import FAMILIES
+from dovetail.telemetry.metric_limits import NAMES, OTHER
 from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer

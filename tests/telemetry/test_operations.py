@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.telemetry.families import FAMILIES
+from dovetail.telemetry.metric_definitions import FAMILIES
 from tests.support.prometheus import PROMTOOL
 from tests.support.waiting import HANG
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Server
-from dovetail.telemetry.table import enter, gather
+from dovetail.telemetry.shared_registry import enter, gather
 from tests.http.children import SLOW, child
 from tests.support import web as support
 from tests.support.aio import run

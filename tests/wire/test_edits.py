@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from dovetail import model as m
 from dovetail.errors import LocalProtocolError
 from dovetail.wire.codec import codec_for
-from dovetail.wire.edits.schemas import with_object_schema
+from dovetail.wire.edits.schema_edits import with_object_schema
 from dovetail.wire.revisions import R1, R2, R3, R4, R5, REVISIONS, Revision
 from tests.support.schemas import validate
 

@@ -14,30 +14,30 @@ from ..core.principal import Principal
 
 if TYPE_CHECKING:
     from .client.credentials import ClientCredentials, IdentityAssertion, WorkloadIdentity
-    from .client.device import DeviceCode
-    from .client.exchange import TokenExchange
+    from .client.device_code import DeviceCode
+    from .client.dpop_signer import DPoP
     from .client.oauth import OAuth
-    from .client.proof import DPoP
+    from .client.on_behalf_of import TokenExchange
     from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
-    from .core.problems import AuthError
-    from .proxy.proxy import OAuthProxy, OidcProxy
+    from .core.auth_errors import AuthError
+    from .proxy.oauth_proxy import OAuthProxy, OidcProxy
     from .server.introspection import IntrospectionVerifier
     from .server.jwt import JwtVerifier
-    from .server.static import ApiKeys, StaticTokens
+    from .server.static_tokens import ApiKeys, StaticTokens
     from .server.verifier import AnyOf, InvalidToken, Unavailable, Verifier
 
 _HOMES = {
     "client.credentials": "ClientCredentials IdentityAssertion WorkloadIdentity",
-    "client.device": "DeviceCode",
-    "client.exchange": "TokenExchange",
+    "client.device_code": "DeviceCode",
+    "client.on_behalf_of": "TokenExchange",
     "client.oauth": "OAuth",
-    "client.proof": "DPoP",
+    "client.dpop_signer": "DPoP",
     "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
-    "core.problems": "AuthError",
-    "proxy.proxy": "OAuthProxy OidcProxy",
+    "core.auth_errors": "AuthError",
+    "proxy.oauth_proxy": "OAuthProxy OidcProxy",
     "server.introspection": "IntrospectionVerifier",
     "server.jwt": "JwtVerifier",
-    "server.static": "ApiKeys StaticTokens",
+    "server.static_tokens": "ApiKeys StaticTokens",
     "server.verifier": "AnyOf InvalidToken Unavailable Verifier",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

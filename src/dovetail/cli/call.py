@@ -20,18 +20,18 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..auth.commands.choosing import TOKEN, add_option, chosen, read_headers
+from ..auth.commands.auth_option import TOKEN, add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Timeouts
-from ..telemetry.terminal import log_to_stderr, printable
-from . import costs, output
-from .asking import ask
+from ..telemetry.terminal_sanitizer import log_to_stderr, printable
+from . import output, token_costs
 from .dotenv import read_dotenv
 from .output import Bar, Printer, stderr_of_child
 from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
+from .terminal_prompts import ask
 
 NAMES_LISTED: Final = 10
 """Names that a message lists at most."""
@@ -127,7 +127,7 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
     missing = {name: output.error_members(one) for name, one in failed(client).items()}
     if options.tokens:
-        printer.show(costs.as_json(found), costs.lines(found))
+        printer.show(token_costs.as_json(found), token_costs.lines(found))
     else:
         shown = {**server, **found, "failed": missing} if missing else {**server, **found}
         printer.show(shown, output.listing(server, found))

@@ -19,7 +19,7 @@ _SCRIPTS: Final = Path(__file__).with_name("shells")
 def main(command: str, arguments: Sequence[str]) -> int:
     """Print one of the scripts; returns the exit status."""
     from ..wire.revisions import BY_NAME
-    from .clients import CLIENTS
+    from .known_clients import CLIENTS
     from .main import COMMANDS
 
     parser = argparse.ArgumentParser(prog="dovetail completion", description="Print completion for a shell.")

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from ..shapes import is_object
 from . import jsonc, toml_files, yaml_files
-from .clients import Form, KnownClient
+from .known_clients import Form, KnownClient
 
 
 class _Editor(Protocol):

@@ -29,12 +29,12 @@ from ..errors import DovetailError, ProtocolError, TransportError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validation import Validator
 from ..middleware.client_workarounds import WORKAROUNDS
-from ..telemetry.terminal import log_to_stderr
-from ..transports.http.client.addresses import address_of
+from ..telemetry.terminal_sanitizer import log_to_stderr
 from ..transports.http.client.proxies import proxy_for
+from ..transports.http.client.url_parts import address_of
 from ..wire.revisions import BY_NAME, REVISIONS, newest
 from .call import client_of, client_parser
-from .conformance import judge
+from .conformance_checks import judge
 from .findings import Finding, State, broken, conclude, lines_of, note, ok
 from .output import Printer
 
@@ -63,7 +63,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 def main(command: str, arguments: Sequence[str]) -> int:
     """Examine one server; returns the exit status."""
     if arguments[:1] == ["auth"]:
-        from .login_walk import main as walk
+        from .auth_doctor import main as walk
 
         return walk(arguments[1:])
     parser = client_parser(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..auth.core.problems import Fault
+from ..auth.core.auth_errors import Fault
 from .output import Bad, Doubtful, Good, Printer
 
 State = Literal["ok", "note", "broken"]

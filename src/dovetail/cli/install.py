@@ -20,8 +20,8 @@ from ..errors import DovetailError
 from ..middleware.sensitive_data import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
-from .clients import CLIENTS, Installed, KnownClient
-from .files import write_atomically
+from .atomic_files import write_atomically
+from .known_clients import CLIENTS, Installed, KnownClient
 from .option_sources import cut
 from .output import Bold, Printer, Row
 from .target import split
@@ -257,9 +257,9 @@ async def _try(target: str, server: Installed) -> None:
     Raises:
         InstallError: that fails; the message says why.
     """
-    from ..auth.commands.choosing import chosen
+    from ..auth.commands.auth_option import chosen
     from ..client import Client
-    from ..client.fetch import StatusError
+    from ..client.http_client import StatusError
     from ..settings import Timeouts
 
     remote = target.startswith(("http://", "https://"))

@@ -11,16 +11,25 @@ from typing import TextIO
 from .. import __version__
 
 COMMANDS = {
-    "run": ("dovetail.cli.run", "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse"),
-    "worker": ("dovetail.cli.worker", "run the tasks of a server whose calls arrive elsewhere"),
-    "bridge": ("dovetail.cli.compose", "serve any server as any other: another transport, another revision"),
-    "gateway": ("dovetail.cli.compose", "serve all servers of an mcp.json as one"),
+    "run": (
+        "dovetail.cli.run_command",
+        "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse",
+    ),
+    "worker": ("dovetail.cli.worker_command", "run the tasks of a server whose calls arrive elsewhere"),
+    "bridge": (
+        "dovetail.cli.proxy_commands",
+        "serve any server as any other: another transport, another revision",
+    ),
+    "gateway": ("dovetail.cli.proxy_commands", "serve all servers of an mcp.json as one"),
     "list": ("dovetail.cli.call", "show the tools, resources and prompts of a server"),
     "call": ("dovetail.cli.call", "call a tool"),
     "read": ("dovetail.cli.call", "read a resource"),
     "prompt": ("dovetail.cli.call", "get a prompt"),
-    "inspect": ("dovetail.inspector.command", "look at servers in a browser"),
-    "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
+    "inspect": ("dovetail.inspector.inspect_command", "look at servers in a browser"),
+    "dev": (
+        "dovetail.inspector.dev_command",
+        "serve a file that is being written, with the inspector beside it",
+    ),
     "lock": ("dovetail.cli.manifest_commands", "write down what a server offers, for diff and for clients"),
     "diff": ("dovetail.cli.manifest_commands", "say what a change of a server means to its clients"),
     "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK to ours"),
@@ -28,7 +37,7 @@ COMMANDS = {
     "uninstall": ("dovetail.cli.install", "take a server out of a client"),
     "discover": ("dovetail.cli.install", "list the servers of the clients on this machine"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
-    "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),
+    "audit": ("dovetail.cli.audit_command", "check that an audit file is what was written"),
     "login": ("dovetail.auth.commands.login", "log in to a server"),
     "logout": ("dovetail.auth.commands.login", "forget and revoke the tokens for a server"),
     "whoami": ("dovetail.auth.commands.login", "show as whom you talk to a server"),

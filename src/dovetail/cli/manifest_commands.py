@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from ..errors import DovetailError
 from ..manifest import diff, lock
-from ..telemetry.terminal import log_to_stderr, printable
+from ..telemetry.terminal_sanitizer import log_to_stderr, printable
+from .atomic_files import write_atomically
 from .call import client_of, client_parser
-from .files import write_atomically
 from .output import Printer
 from .servers_file import failed
 

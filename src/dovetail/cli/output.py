@@ -17,7 +17,7 @@ from msgspec import UNSET
 from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import GetPromptResult, ReadResourceResult
-from ..telemetry.terminal import printable
+from ..telemetry.terminal_sanitizer import printable
 
 _BAR: Final = 24
 """Characters of a progress bar."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..client import Client
 from ..errors import DovetailError
-from ..telemetry.terminal import printable
+from ..telemetry.terminal_sanitizer import printable
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
-    from ..gateway.config import Entry
+    from ..gateway.gateway_config import Entry
 
 _LOGS: Final = (logging.getLogger("dovetail.gateway"), logging.getLogger("dovetail.health"))
 
@@ -33,7 +33,7 @@ def gateway_of(file: str, *, yes: bool, **more: Any) -> Gateway:
         ConfigError: it is no such file, or none of its servers can be used.
     """
     from ..gateway import Gateway
-    from ..gateway.config import usable
+    from ..gateway.gateway_config import usable
     from ..gateway.trust import check_trusted
 
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():

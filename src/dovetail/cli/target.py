@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..errors import DovetailError
-from ..telemetry.terminal import log_to_stderr
+from ..telemetry.terminal_sanitizer import log_to_stderr
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -68,11 +68,11 @@ def prepare(options: argparse.Namespace) -> None:
     store = options.store if options.store is not None else os.environ.get("DOVETAIL_STORE") or None
     try:  # here these mistakes are the command's, not the file's
         if store is not None:
-            from ..stores.urls import from_url
+            from ..stores.store_urls import from_url
 
             from_url(store)
         if os.environ.get("DOVETAIL_SEAL_KEYS"):
-            from ..server.persistence import environment_keys
+            from ..server.store_choice import environment_keys
 
             environment_keys()
     except (DovetailError, ValueError) as error:

@@ -2,9 +2,9 @@
 
 from .calling.cache import ResponseCache
 from .calling.results import ToolResult
-from .calling.skills import LoadedSkill, SkillError
+from .calling.skill_calls import LoadedSkill, SkillError
 from .calling.task_handles import TaskHandle
 from .client import Client
-from .fetch import StatusError
+from .http_client import StatusError
 
 __all__ = ["Client", "LoadedSkill", "ResponseCache", "SkillError", "StatusError", "TaskHandle", "ToolResult"]

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
-from .fetch import Send
+from .http_client import Send
 
 
 @runtime_checkable

@@ -15,7 +15,6 @@ from ..drivers.requests import SendOptions
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from ..wire.codec import Codec
 from ..wire.methods import METHODS
-from .answering.answers import Answers
 from .calling.calls import PLAIN, Calls, addressed
 from .calling.middleware_calls import MiddlewareCalls
 from .calling.params import (
@@ -28,10 +27,10 @@ from .calling.params import (
     unknown_params,
 )
 from .calling.results import ToolResult
-from .calling.skills import LoadedSkill, load
+from .calling.skill_calls import LoadedSkill, load
 from .calling.task_handles import AnyTask, TaskHandle
-from .calling.tools import ToolBox
-from .config import (
+from .calling.tool_calls import ToolBox
+from .client_config import (
     CachedOptions,
     CallOptions,
     ClientOptions,
@@ -41,8 +40,9 @@ from .config import (
     name_options,
     read_config,
 )
-from .connecting.connections import Connections
-from .life import Life
+from .connecting.client_connection import Connections
+from .reconnect import Life
+from .server_requests.callbacks import Answers
 
 
 @name_options

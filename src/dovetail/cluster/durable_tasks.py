@@ -30,13 +30,13 @@ from ..core.trace_context import readable
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
-from ..server.tasks.jobs import Job
-from ..server.tasks.kept import KeptTasks, key_of
 from ..server.tasks.task_channel import PROGRESS
-from ..server.tasks.telling import publish, tell
+from ..server.tasks.task_jobs import Job
+from ..server.tasks.task_notifications import publish, tell
+from ..server.tasks.task_store import KeptTasks, key_of
 from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
-from ..wire.dialects.base import error_from_wire, wire_error
+from ..stores.store_limits import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
+from ..wire.dialects.dialect import error_from_wire, wire_error
 from .process_registry import Holders
 from .stored_steps import Steps
 from .task_dispatch import TaskDispatch

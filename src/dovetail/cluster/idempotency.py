@@ -33,9 +33,9 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_KEY, ONCE_LOOK, ONCE_SECONDS
-from ..stores.records import Records
-from ..wire.dialects.base import error_from_wire, wire_error
+from ..stores.store_limits import LEASE_SECONDS, ONCE_GRACE, ONCE_KEY, ONCE_LOOK, ONCE_SECONDS
+from ..stores.versioned_records import Records
+from ..wire.dialects.dialect import error_from_wire, wire_error
 from ..wire.seal import digest
 from .process_registry import ended, passport
 from .stored_results import results_of

@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from ..drivers.heartbeat import repeat
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
-from ..stores.outbox import Outbox
+from ..stores.send_queue import Outbox
+from ..stores.store_limits import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
 from ..wire.frames import RequestId
 from .process_registry import ended, passport
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..stores.base import split
-from ..stores.bounds import LEASE_SECONDS
+from ..stores.store_limits import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from ..server.tasks.kept import KeptTasks
+    from ..server.tasks.task_store import KeptTasks
 
 _FOLDER: Final = "task-holders"
 

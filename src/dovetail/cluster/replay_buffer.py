@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ..core.subscriptions import Hub, News, Subscriber, above
-from ..stores.bounds import RECENT_NEWS, RECENT_SECONDS
+from ..stores.store_limits import RECENT_NEWS, RECENT_SECONDS
 
 
 class ReplayBuffer:

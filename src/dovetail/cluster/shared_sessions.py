@@ -27,8 +27,14 @@ from ..drivers.shielding import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
-from ..stores.bounds import EVENTS_UNKEPT, PLACE_BYTES, SESSION_ATTEMPTS, SESSIONS_ALL_KEPT, SESSIONS_KEPT
-from ..stores.places import Places, free, holder, owner_of
+from ..stores.quotas import Places, free, holder, owner_of
+from ..stores.store_limits import (
+    EVENTS_UNKEPT,
+    PLACE_BYTES,
+    SESSION_ATTEMPTS,
+    SESSIONS_ALL_KEPT,
+    SESSIONS_KEPT,
+)
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session

@@ -20,11 +20,11 @@ import msgspec
 
 from ..core.subscriptions import News
 from ..errors import DovetailError
-from ..server.running import Enter
+from ..server.execution import Enter
 from ..settings import NEWS_WAITING
 from ..stores.base import GAP, Store
-from ..stores.bounds import STORE_LOOK, TASK_LOOK
-from ..stores.outbox import Outbox
+from ..stores.send_queue import Outbox
+from ..stores.store_limits import STORE_LOOK, TASK_LOOK
 from ..wire.seal import Keys, Seal
 from .replay_buffer import ReplayBuffer
 

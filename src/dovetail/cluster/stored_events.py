@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.bounds import (
+from ..stores.store_limits import (
     EVENT_SECONDS,
     EVENTS_ALL_BYTES,
     EVENTS_BYTES,
@@ -23,7 +23,7 @@ from ..stores.bounds import (
     SHARE_GROUPS,
     SHARE_OVERHEAD,
 )
-from ..stores.records import Records
+from ..stores.versioned_records import Records
 from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from ..stores.base import Bounded, Store
-from ..stores.bounds import (
+from ..stores.store_limits import (
     ONCE_ALL,
     ONCE_ALL_BYTES,
     ONCE_BYTES,

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..core.channel import Session
-from ..stores.records import Records
+from ..stores.versioned_records import Records
 
 
 class StoredSession(Struct, frozen=True, omit_defaults=True):

@@ -20,10 +20,10 @@ from ..drivers.heartbeat import repeat
 from ..drivers.shielding import to_the_end
 from ..errors import ProtocolError
 from ..server.handles import owner
-from ..server.registering.register import RegisteredTool
+from ..server.registry.component_tables import RegisteredTool
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, STEP_LOOK
-from ..stores.records import Records
+from ..stores.store_limits import LEASE_SECONDS, STEP_LOOK
+from ..stores.versioned_records import Records
 from ..wire.seal import digest
 from .stored_results import Results, results_of
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from ..extras import missing
 from ..stores.base import Store, StoreError, StoreUnavailable
-from ..stores.bounds import LEASE_SECONDS, QUEUE_MEMORY, QUEUE_REDELIVERY
 from ..stores.redis import RedisStore
+from ..stores.store_limits import LEASE_SECONDS, QUEUE_MEMORY, QUEUE_REDELIVERY
 
 log = logging.getLogger("dovetail.server")
 

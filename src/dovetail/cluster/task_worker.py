@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from ..transports.running import Stop
+from ..transports.main_loop import Stop
 
 if TYPE_CHECKING:
     from ..server.server import Server

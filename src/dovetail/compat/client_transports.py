@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from ..client.config import ClientOptions
+from ..client.client_config import ClientOptions
 from ..core.channel import Link
 from ..drivers.duplex import accept, lifespan
 from ..errors import DovetailError, TransportError

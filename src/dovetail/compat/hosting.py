@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..settings import TEARDOWN_SECONDS
-from ..transports import running
+from ..transports import main_loop
 from ..transports.bind_address import print_line, serving_on
 from ..transports.loopback import is_loopback
 from .adapter import Adapter
@@ -43,8 +43,8 @@ class Host:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.status = 0
-        self._watchdog = running.Watchdog()
-        self.stop: running.Stop
+        self._watchdog = main_loop.Watchdog()
+        self.stop: main_loop.Stop
 
     @property
     def over_http(self) -> bool:
@@ -71,12 +71,12 @@ class Host:
 
     def begin(self) -> None:
         """An event loop serves from now on."""
-        self.stop = running.Stop()
+        self.stop = main_loop.Stop()
 
     def signals(self) -> AbstractContextManager[None]:
         """SIGINT and SIGTERM stop the server, and end the process if that takes too long."""
-        times = running.ShutdownTimes(DRAIN_SECONDS, TEARDOWN_SECONDS, 0.0, TEARDOWN_SECONDS)
-        return running.Signals(self.stop, self._watchdog, times)
+        times = main_loop.ShutdownTimes(DRAIN_SECONDS, TEARDOWN_SECONDS, 0.0, TEARDOWN_SECONDS)
+        return main_loop.Signals(self.stop, self._watchdog, times)
 
     async def serve(self, adapter: Adapter) -> None:
         """Serve until the client leaves or a signal comes."""

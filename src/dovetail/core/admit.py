@@ -45,11 +45,11 @@ from ..wire.methods import OWN_EXTENSION, Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
-from .introductions import Introduction, Introductions, tool_call
+from .client_metadata_cache import Introduction, Introductions, tool_call
+from .input_request_checks import check_question
 from .limits import SharedLimits
-from .offers import Offers, Side
+from .method_registry import Offers, Side
 from .principal import Principal
-from .questions import check_question
 
 INTRODUCTION_BYTES: Final = 256 << 10
 """Bytes of ``initialize``; what is read of it costs twenty times its size."""

@@ -34,7 +34,7 @@ from .channel import EMPTY, Answer, Call, Cancel, Event, Late, Notice, Rejection
 from .limits import busy, too_many_requests
 from .pending import Pending
 from .principal import Principal
-from .sizes import instead
+from .response_size import instead
 
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"

@@ -52,7 +52,7 @@ from ..core.admit import Admission
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
 from ..core.limits import ServerBusy, SharedLimit, busy
-from ..core.sizes import instead
+from ..core.response_size import instead
 from ..errors import DovetailError, Refusal, masked
 from ..settings import Limits
 

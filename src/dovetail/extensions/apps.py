@@ -25,14 +25,14 @@ from msgspec.structs import replace
 from ..errors import RegistrationError
 from ..model import CallToolResult, ResourceContents, TextContent
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
-from ..server.asking.ask import InputRequired
-from ..server.listing import shows_apps
+from ..server.input_requests.client_requests import InputRequired
+from ..server.list_pages import shows_apps
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
 
 if TYPE_CHECKING:
-    from ..server.registering.register import RegisteredTool
+    from ..server.registry.component_tables import RegisteredTool
     from ..server.server import Server
 
 EXTENSION: Final = APPS_EXTENSION

@@ -18,15 +18,15 @@ from ..client.calling.params import own_method
 from ..core.channel import EMPTY
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..errors import RegistrationError
-from ..server.registering.methods import MethodOptions, NotificationOptions, check_name
-from ..server.registering.options import MARK, ToolOptions, marked
-from ..server.signatures.methods import MethodFunction
+from ..server.registry.component_options import MARK, ToolOptions, marked
+from ..server.registry.custom_methods import MethodOptions, NotificationOptions, check_name
+from ..server.signatures.annotation_schemas import Schemas
+from ..server.signatures.method_signatures import MethodFunction
 from ..server.signatures.parameters import MISSING
-from ..server.signatures.schemas import Schemas
 from ..wire.methods import METHODS, Method, Reader
 
 if TYPE_CHECKING:
-    from ..server.running import Enter
+    from ..server.execution import Enter
     from ..server.server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from ..client import Client
-from ..client.config import ClientOptions
+from ..client.client_config import ClientOptions
 from ..errors import DovetailError
 from .gateway import Gateway, Source
 

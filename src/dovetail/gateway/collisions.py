@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import RegistrationError
 from ..server.composition import ListName
-from .bounds import LISTINGS_KEPT
-from .parts import Part, ServerPart, Shown
-from .selecting import KINDS, Traits
+from .gateway_limits import LISTINGS_KEPT
+from .providers import Part, ServerPart, Shown
+from .selectors import KINDS, Traits
 from .transforms import View
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from ..drivers.heartbeat import repeat
 from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from ..settings import Timeouts
-from . import config
-from .bounds import FILE_LOOK, LONGEST_CHAIN
-from .callers import read_callers
-from .config import ConfigError, Entry, SearchOptions
+from . import gateway_config
+from .gateway_config import ConfigError, Entry, SearchOptions
+from .gateway_limits import FILE_LOOK, LONGEST_CHAIN
+from .inbound_auth import read_callers
 from .mounting import Mounts
 from .proxy import Proxy
 
 if TYPE_CHECKING:
-    from ..client.config import ClientOptions
+    from ..client.client_config import ClientOptions
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -75,7 +75,7 @@ class Gateway(Server):
 
     def _read(self) -> tuple[dict[str, Entry], dict[str, ConfigError]]:
         """The servers of the file, and what is wrong with those that are not among them."""
-        entries, problems = config.usable(self._source)
+        entries, problems = gateway_config.usable(self._source)
         for entry in entries:
             try:
                 if self._check is not None:
@@ -109,7 +109,7 @@ class Gateway(Server):
 
     def _find_tools(self) -> None:
         """Have tools searched for as the file says, or whoever started this."""
-        wanted = self._given or config.read_search(self._source)
+        wanted = self._given or gateway_config.read_search(self._source)
         if wanted == self._searching:
             return
         self._searching = wanted
@@ -211,12 +211,12 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["headers"] = entry.headers
     if entry.revision is not None:
         options["revision"] = entry.revision
-    if (auth := config.auth_of(entry)) is not None:
+    if (auth := gateway_config.auth_of(entry)) is not None:
         options["auth"] = auth
     if entry.start_timeout is not None:
         options["timeouts"] = Timeouts(connect=entry.start_timeout)
     if entry.middleware:
-        options["middleware"] = config.middleware_of(entry)
+        options["middleware"] = gateway_config.middleware_of(entry)
     proxy = Proxy(
         entry.target,
         entry.name,

@@ -21,19 +21,19 @@ from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference
 from ..model.meta import APPS_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
-from ..openapi.asgi import App, AsgiFetch
+from ..openapi.asgi_client import App, AsgiFetch
 from ..server.composition import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
-from .bounds import ROUTES_KEPT, START_PATIENCE
 from .collisions import known, shown_by
-from .merging import MergedLists
+from .extension_methods import OwnMethods
+from .gateway_limits import ROUTES_KEPT, START_PATIENCE
+from .list_merging import MergedLists
+from .mounted_skills import offer_skills
 from .naming import Naming
-from .own_methods import OwnMethods
-from .parts import LISTS, Mount, Part, ServerPart
-from .selecting import Traits
-from .sight import Sight
-from .skills import offer_skills
+from .providers import LISTS, Mount, Part, ServerPart
+from .resource_visibility import Sight
+from .selectors import Traits
 
 _KINDS: Final[Mapping[str, ListName]] = {
     "tools/call": "tools",

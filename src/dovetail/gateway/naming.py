@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from ..errors import RegistrationError
 from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
 from ..shapes import is_object
-from ..wire.dialects.base import VENDOR
 from ..wire.dialects.contents import LINK
-from .bounds import PREFIX_LENGTH
+from ..wire.dialects.dialect import VENDOR
+from .gateway_limits import PREFIX_LENGTH
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
 

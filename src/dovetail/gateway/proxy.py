@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from ..client.config import ClientOptions
+from ..client.client_config import ClientOptions
 from ..core.channel import Call, Channel
 from ..model import Implementation
 from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
 from ..wire.revisions import REVISIONS, Revision
-from .bounds import UPSTREAMS_KEPT
+from .gateway_limits import UPSTREAMS_KEPT
 from .mounting import mount
 from .remote import RemotePart, Sharing
 from .upstream import Upstream

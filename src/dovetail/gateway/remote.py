@@ -16,9 +16,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from .. import model as m
-from ..auth.core.problems import AuthError
+from ..auth.core.auth_errors import AuthError
 from ..client.connecting.targets import parse_target
-from ..client.fetch import StatusError
+from ..client.http_client import StatusError
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
@@ -28,16 +28,16 @@ from ..model.meta import VIA
 from ..server.composition import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
-from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
-from .connections import Sharing, UpstreamConnections, Way
-from .own_methods import forwarded_methods
-from .parts import LoopError, Shown
-from .passing import Passing
-from .selecting import Traits
+from .extension_methods import forwarded_methods
+from .forwarding import Passing
+from .gateway_limits import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
+from .providers import LoopError, Shown
+from .selectors import Traits
 from .upstream import Upstream
+from .upstream_connections import Sharing, UpstreamConnections, Way
 
 if TYPE_CHECKING:
-    from ..client.config import ClientOptions
+    from ..client.client_config import ClientOptions
     from ..server.server import Server
 
 log = logging.getLogger("dovetail.gateway")

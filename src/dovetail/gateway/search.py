@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from ..core.channel import Call
 from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
-from .bounds import INDEXES_KEPT, SEARCH_RESULTS, SEARCHED_TEXT
-from .parts import CALL
-from .selecting import Selection, Traits
+from .gateway_limits import INDEXES_KEPT, SEARCH_RESULTS, SEARCHED_TEXT
+from .providers import CALL
+from .selectors import Selection, Traits
 
 if TYPE_CHECKING:
     from ..server.server import Server

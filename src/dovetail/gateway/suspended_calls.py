@@ -22,21 +22,21 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ..core.channel import PlainChannel, ServerRequestsNotSupported
+from ..core.input_rounds import Put, Rounds, Wanted
 from ..core.principal import key_of
-from ..core.rounds import Put, Rounds, Wanted
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import ClientCapabilities, Error
 from ..model.meta import CLIENT_CAPABILITIES
 from ..stores.base import Store
-from ..stores.bounds import LETTER_SECONDS, LETTERS_WAITING
-from ..stores.outbox import Outbox
-from ..wire.dialects.base import wire_error
+from ..stores.send_queue import Outbox
+from ..stores.store_limits import LETTER_SECONDS, LETTERS_WAITING
+from ..wire.dialects.dialect import wire_error
 from ..wire.methods import METHODS, OpenParams
-from ..wire.unknown import whole
-from .bounds import HELD_CALLS, HELD_CALLS_EACH, HELD_SECONDS, HELD_SIGN
+from ..wire.unknown_fields import whole
+from .gateway_limits import HELD_CALLS, HELD_CALLS_EACH, HELD_SECONDS, HELD_SIGN
 
 if TYPE_CHECKING:
-    from .passing import Passing
+    from .forwarding import Passing
 
 
 class _Question(Struct, eq=False):

@@ -25,18 +25,18 @@ from ..errors import ProtocolError
 from ..middleware.response_limit import ResponseLimit
 from ..model import CallToolResult, ListToolsResult, ResourceTemplateReference, Tool
 from ..server.composition import ListName
-from ..server.listing import Listing
-from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
+from ..server.list_pages import Listing
+from ..server.registry.tool_versions import VERSIONS, asked_for, joined, order, split
 from ..settings import NAME_ECHO
-from .bounds import LISTINGS_KEPT
 from .collisions import Collisions, settle
-from .components import Components
-from .parts import Shown, own_entries
-from .profiles import Profiles, needs_restoring, restored
-from .profiles import shown as in_profile
+from .component_views import Components
+from .gateway_limits import LISTINGS_KEPT
+from .providers import Shown, own_entries
+from .resource_visibility import Sight
+from .schema_profiles import Profiles, needs_restoring, restored
+from .schema_profiles import shown as in_profile
 from .search import CALL, FIND, Search
-from .selecting import Traits
-from .sight import Sight
+from .selectors import Traits
 from .transforms import View
 from .visibility import Rules, Visibility, admits
 

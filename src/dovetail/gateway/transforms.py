@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from ..errors import ProtocolError, RegistrationError
 from ..json_schema.references import Schema
 from ..server.composition import ListName
-from ..server.registering.uri_templates import UriTemplate
+from ..server.registry.uri_templates import UriTemplate
 from ..wire.headers import ANNOTATION
-from .selecting import KINDS, Selection, Traits, named, speaks_of
+from .selectors import KINDS, Selection, Traits, named, speaks_of
 
 
 class View:

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any, cast
 
-from .config import ConfigError, Entry
+from .gateway_config import ConfigError, Entry
 
 
 class Untrusted(ConfigError):

@@ -19,21 +19,21 @@ from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.composition import ListName
-from ..server.registering.versions import joined, versions_of
+from ..server.registry.tool_versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
 from ..wire.codec import Codec
 from ..wire.headers import HeaderMap, header_map
 from ..wire.methods import Method
 from ..wire.revisions import BY_NAME, Revision
-from .bounds import LONGEST_NAME
-from .parts import Shown
-from .passing import Passing, current
-from .selecting import Traits
+from .forwarding import Passing, current
+from .gateway_limits import LONGEST_NAME
+from .providers import Shown
+from .selectors import Traits
 from .suspended_calls import HeldCalls
 
 if TYPE_CHECKING:
-    from ..auth.client.exchange import ExchangedToken
-    from ..client.config import CachedOptions, ClientOptions
+    from ..auth.client.on_behalf_of import ExchangedToken
+    from ..client.client_config import CachedOptions, ClientOptions
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -19,9 +19,9 @@ from ..errors import StateError
 from ..server.handles import owner, session_folder
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store
-from ..stores.records import Records
-from .bounds import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
-from .selecting import Selection, Traits, may_mean
+from ..stores.versioned_records import Records
+from .gateway_limits import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
+from .selectors import Selection, Traits, may_mean
 
 if TYPE_CHECKING:
     from ..server.server import Server

@@ -4,7 +4,7 @@
 `inspector.py` holds what the page shows: connections, calls, questions, and every frame of the wire.
 """
 
-from .app import InspectorApp
 from .inspector import Inspector
+from .inspector_app import InspectorApp
 
 __all__ = ["Inspector", "InspectorApp"]

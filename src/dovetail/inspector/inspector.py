@@ -13,12 +13,12 @@ from ..client.connecting.targets import Target
 from ..errors import DovetailError
 from ..testing import Recording, replay
 from ..wire.revisions import REVISIONS
-from .bounds import APP_BYTES, APPS_KEPT, CONFIRMATIONS, CONNECTIONS
-from .calls import Calls
-from .connection import Connection, Wish
-from .frames import FrameLog
-from .news import News
-from .questions import Questions
+from .call_history import Calls
+from .event_stream import News
+from .inspected_server import Connection, Wish
+from .inspector_limits import APP_BYTES, APPS_KEPT, CONFIRMATIONS, CONNECTIONS
+from .messages import FrameLog
+from .open_requests import Questions
 
 
 class AppDocument(Struct):

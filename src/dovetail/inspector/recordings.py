@@ -10,7 +10,7 @@ import msgspec
 
 from ..middleware.sensitive_data import MASK, SECRETS, sounds_secret
 from ..testing import Recording
-from .frames import Frame
+from .messages import Frame
 
 _PROTOCOL: Final = frozenset(
     {"progressToken", "nextCursor", "cursor", "requestState", "protocolVersion", "maxTokens"}

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from .logging import Logging, Timing
     from .policy import Policy
     from .rate_limit import RateLimit
-    from .rates import Rate
     from .redaction import Redaction
     from .response_limit import ResponseLimit
     from .retry import Retry
     from .timeout import Timeout
+    from .token_bucket import Rate
 
 __all__ = [
     "Audit", "Caching", "CircuitBreaker", "ClientWorkarounds", "Component", "ConcurrencyLimit", "Logging", "Middleware",
@@ -42,7 +42,7 @@ _HOMES: Final = {
     "Logging": "dovetail.middleware.logging",
     "Middleware": _CHAIN,
     "Policy": "dovetail.middleware.policy",
-    "Rate": "dovetail.middleware.rates",
+    "Rate": "dovetail.middleware.token_bucket",
     "RateLimit": "dovetail.middleware.rate_limit",
     "Redaction": "dovetail.middleware.redaction",
     "Request": _CHAIN,

@@ -31,8 +31,8 @@ from msgspec import UNSET, Raw, Struct
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError, ProtocolError
 from ..settings import NAME_ECHO, STORE_FULL_MS
-from .bounds import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS
-from .outcomes import code_of, created_task, of_error, of_result
+from .call_outcome import code_of, created_task, of_error, of_result
+from .middleware_limits import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS
 from .sensitive_data import one_line, redacted
 
 log = logging.getLogger("dovetail.audit")

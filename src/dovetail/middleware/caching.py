@@ -16,10 +16,10 @@ from ..core.rights import visible
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
-from ..server.registering.versions import asked_for, joined
+from ..server.registry.tool_versions import asked_for, joined
 from ..settings import CACHE_BYTES, CACHE_ENTRIES
-from ..stores.places import client_of
-from .outcomes import of_result
+from ..stores.quotas import client_of
+from .call_outcome import of_result
 
 _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
 """The client, the method, what it is about, what the handler can see of the client, and its scopes."""

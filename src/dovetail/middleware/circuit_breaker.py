@@ -22,9 +22,9 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import ProtocolError
 from ..model import CallToolResult
 from ..server import Server
-from .bounds import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
+from .call_outcome import of_error, of_result
 from .health import Health
-from .outcomes import of_error, of_result
+from .middleware_limits import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
 
 _OVER: Final = (CallToolResult, Raw)
 State = Literal["closed", "half_open", "open"]

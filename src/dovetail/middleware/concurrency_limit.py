@@ -20,7 +20,7 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..drivers.semaphore import QueuedSemaphore
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS
-from .bounds import LAYER_KEYS, LAYER_QUEUE
+from .middleware_limits import LAYER_KEYS, LAYER_QUEUE
 from .rate_limit import principal_of
 
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})

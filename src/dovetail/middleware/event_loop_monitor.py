@@ -23,7 +23,7 @@ from typing import Final
 from ..core.channel import Call
 from ..drivers.heartbeat import Heartbeat
 from ..drivers.middleware_chain import subject_of
-from .bounds import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
+from .middleware_limits import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
 
 log = logging.getLogger("dovetail.health")
 

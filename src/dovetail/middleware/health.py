@@ -31,10 +31,12 @@ from msgspec import Struct
 from ..core.channel import Call
 from ..core.subscriptions import Hub
 from ..drivers.heartbeat import repeat
-from ..drivers.pool import Threads
+from ..drivers.thread_pool import Threads
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS, Limits
-from .bounds import (
+from .event_loop_monitor import EventLoopMonitor
+from .memory_usage import Memory, memory, release
+from .middleware_limits import (
     HEALTH_EVERY,
     HEALTH_FAILURES,
     HEALTH_LIMIT,
@@ -46,8 +48,6 @@ from .bounds import (
     MEMORY_RELEASED,
     MEMORY_TIGHT,
 )
-from .event_loop_monitor import EventLoopMonitor
-from .memory_usage import Memory, memory, release
 
 log = logging.getLogger("dovetail.health")
 

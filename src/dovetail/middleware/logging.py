@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..settings import NAME_ECHO
-from .bounds import TIMING_NAMES, TIMING_SAMPLES
-from .outcomes import code_of, of_error, of_result
+from .call_outcome import code_of, of_error, of_result
+from .middleware_limits import TIMING_NAMES, TIMING_SAMPLES
 from .sensitive_data import one_line, redacted
 
 log = logging.getLogger("dovetail.calls")

@@ -20,7 +20,7 @@ from ..core.channel import ChannelAround
 from ..drivers.middleware_chain import Component, Middleware, Next, Request
 from ..errors import ProtocolError
 from ..server import Elicit, Server
-from ..server.asking.ask import Asking, asking_for
+from ..server.input_requests.client_requests import Asking, asking_for
 from ..settings import NAME_ECHO
 from .sensitive_data import one_line, redacted
 

@@ -23,8 +23,8 @@ from ..core.channel import Call, Notice
 from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Request
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
-from ..stores.places import client_of, network_of
-from .bounds import (
+from ..stores.quotas import client_of, network_of
+from .middleware_limits import (
     LAYER_KEYS,
     RATE_BLOCK,
     RATE_VIOLATION_SECONDS,
@@ -34,8 +34,8 @@ from .bounds import (
     REFUSALS_AT_ONCE,
     REFUSALS_HELD,
 )
-from .rates import Buckets, Rate, Windows
-from .sharing import Sharing
+from .shared_rate_limit import Sharing
+from .token_bucket import Buckets, Rate, Windows
 
 CALLS: Final = frozenset({"tools/call"})
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})

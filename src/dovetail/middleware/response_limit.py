@@ -23,9 +23,9 @@ from ..errors import ProtocolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
 from ..settings import CACHE_BYTES, URI_ECHO
-from ..stores.places import client_of
+from ..stores.quotas import client_of
 from ..wire.methods import METHODS
-from .bounds import BUDGET_LINK, BUDGET_PAGES, BUDGET_SECONDS
+from .middleware_limits import BUDGET_LINK, BUDGET_PAGES, BUDGET_SECONDS
 
 _CALL: Final = METHODS["tools/call"]
 REST: Final = "dovetail://rest/"

@@ -17,8 +17,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..kinds import INTERNAL_ERROR
 from ..server import Server
-from .bounds import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
-from .outcomes import of_error, of_result
+from .call_outcome import of_error, of_result
+from .middleware_limits import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
 
 READING: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from .bounds import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT, LONGEST_SECRET
+from .middleware_limits import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT, LONGEST_SECRET
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(

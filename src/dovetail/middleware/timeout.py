@@ -10,7 +10,7 @@ from ..core.channel import Call
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import ProtocolError, RequestTimeout
 from ..server import Server
-from ..server.running import HandlerTime, HandlerTimeout, handler_time
+from ..server.execution import HandlerTime, HandlerTimeout, handler_time
 from .concurrency_limit import WORK
 
 

@@ -6,8 +6,19 @@ adds to the names here.
 
 # ruff: noqa: F403
 
-from . import base, capabilities, content, inputs, lifecycle, meta, prompts, resources, skills, tasks, tools
-from .base import *
+from . import (
+    capabilities,
+    content,
+    inputs,
+    lifecycle,
+    meta,
+    prompts,
+    resources,
+    skills,
+    struct_base,
+    tasks,
+    tools,
+)
 from .capabilities import *
 from .content import *
 from .inputs import *
@@ -15,11 +26,12 @@ from .lifecycle import *
 from .prompts import *
 from .resources import *
 from .skills import *
+from .struct_base import *
 from .tasks import *
 from .tools import *
 
 __all__ = ["meta"]
-__all__ += base.__all__
+__all__ += struct_base.__all__
 __all__ += capabilities.__all__
 __all__ += content.__all__
 __all__ += inputs.__all__

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
 
-from .base import Definition
 from .resources import Resource, ResourceContents
+from .struct_base import Definition
 
 __all__ = [
     "AudioContent", "ContentBlock", "EmbeddedResource", "ImageContent", "ResourceLink",

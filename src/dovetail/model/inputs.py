@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
 
-from .base import Definition, NotificationParams, Number, RequestParams, Result, Role, TaskMetadata
 from .content import SamplingMessageContentBlock
+from .struct_base import Definition, NotificationParams, Number, RequestParams, Result, Role, TaskMetadata
 from .tools import Tool
 
 __all__ = [

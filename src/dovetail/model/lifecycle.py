@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from .base import (
+from .struct_base import (
     CacheableResult,
     Definition,
     Implementation,

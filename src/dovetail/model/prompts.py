@@ -4,7 +4,8 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from .base import (
+from .content import ContentBlock, TextContent
+from .struct_base import (
     Definition,
     InputResponseRequestParams,
     Metadata,
@@ -13,7 +14,6 @@ from .base import (
     Result,
     Role,
 )
-from .content import ContentBlock, TextContent
 
 __all__ = [
     "CompleteRequestParams", "CompleteResult", "Completion", "CompletionArgument", "CompletionContext",

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
 
-from .base import (
+from .struct_base import (
     CacheableResult,
     Definition,
     InputResponseRequestParams,

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from .base import CacheableResult, Definition, PaginatedResult, ResourceRequestParams
 from .resources import Resource
+from .struct_base import CacheableResult, Definition, PaginatedResult, ResourceRequestParams
 
 __all__ = [
     "DIRECTORY_MIME_TYPE", "GetSkillRequestParams", "GetSkillResult", "ListSkillsResult",

@@ -12,8 +12,16 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from .base import Definition, Error, InputResponses, PaginatedResult, ProgressToken, RequestParams, Result
 from .inputs import InputRequests
+from .struct_base import (
+    Definition,
+    Error,
+    InputResponses,
+    PaginatedResult,
+    ProgressToken,
+    RequestParams,
+    Result,
+)
 
 __all__ = [
     "CancelTaskRequestParams", "CancelTaskResult", "CreateTaskResult", "DetailedTask",

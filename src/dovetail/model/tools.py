@@ -4,8 +4,15 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from .base import Definition, InputResponseRequestParams, Metadata, PaginatedResult, Result, TaskMetadata
 from .content import ContentBlock
+from .struct_base import (
+    Definition,
+    InputResponseRequestParams,
+    Metadata,
+    PaginatedResult,
+    Result,
+    TaskMetadata,
+)
 
 __all__ = [
     "CallToolRequestParams", "CallToolResult", "ListToolsResult", "TaskSupport", "Tool", "ToolAnnotations",

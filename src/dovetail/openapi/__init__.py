@@ -3,6 +3,6 @@
 Start with `building`; `operations` reads a description, `arguments` makes requests of arguments, `calling` sends them.
 """
 
-from .routes import Route as Route
+from .route_map import Route as Route
 
 __all__ = ["Route"]

@@ -12,8 +12,8 @@ from msgspec import Struct
 from ..errors import RegistrationError
 from ..settings import NAME_SHOWN
 from ..shapes import Object, is_list, is_object
-from .bounds import OPERATIONS, PARAMETERS
-from .reading import Document
+from .description import Document
+from .openapi_limits import OPERATIONS, PARAMETERS
 
 log = logging.getLogger("dovetail.openapi")
 

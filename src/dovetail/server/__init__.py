@@ -1,11 +1,20 @@
 """Servers: what their authors use."""
 
-from .asking.ask import InputNotSupported, InputRejected, InputRequired
-from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
 from .context import Context
 from .handles import Handle
+from .input_requests.client_requests import InputNotSupported, InputRejected, InputRequired
+from .input_requests.request_kinds import (
+    Accepted,
+    Declined,
+    Elicit,
+    ElicitUrl,
+    Question,
+    Roots,
+    Sample,
+    Sampled,
+)
 from .media import Audio, File, Image
-from .registering.register import RegisteredPrompt, RegisteredResource, RegisteredTool
+from .registry.component_tables import RegisteredPrompt, RegisteredResource, RegisteredTool
 from .server import Middleware, Server
 from .signatures.depends import Depends
 

@@ -13,12 +13,12 @@ from ..drivers.middleware_chain import Component
 from ..stores.base import Store
 
 if TYPE_CHECKING:
-    from ..gateway.parts import Mount, Part
-    from ..gateway.selecting import Traits
+    from ..gateway.providers import Mount, Part
+    from ..gateway.selectors import Traits
     from ..gateway.transform_chain import TransformChain
-    from ..openapi.asgi import App
-    from ..openapi.reading import Spec
-    from ..openapi.routes import Route
+    from ..openapi.asgi_client import App
+    from ..openapi.description import Spec
+    from ..openapi.route_map import Route
     from .server import Server
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
@@ -164,14 +164,14 @@ class Composing:
         cls, spec: Spec, *, client: Any = None, routes: Sequence[Route] = (), **options: Any
     ) -> Self:
         """A server for the HTTP API that ``spec`` describes: see `openapi.building.from_openapi`."""
-        from ..openapi.building import from_openapi  # nobody else needs it
+        from ..openapi.build_server import from_openapi  # nobody else needs it
 
         return from_openapi(cast("Any", cls), spec, client=client, routes=routes, **options)
 
     @classmethod
     def from_fastapi(cls, app: Any, *, routes: Sequence[Route] = (), **options: Any) -> Self:
         """A server for a FastAPI application, run in this process: see `openapi.building.from_fastapi`."""
-        from ..openapi.building import from_fastapi
+        from ..openapi.build_server import from_fastapi
 
         return from_fastapi(cast("Any", cls), app, routes=routes, **options)
 

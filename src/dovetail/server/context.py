@@ -15,10 +15,12 @@ from ..core.channel import Call, Channel, Session
 from ..core.principal import Principal
 from ..errors import StateError
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
-from ..wire.dialects.base import VENDOR
+from ..wire.dialects.dialect import VENDOR
 from ..wire.methods import METHODS, OpenParams
-from .asking.ask import Asking
-from .asking.questions import (
+from .composition import chosen
+from .handles import State, create_handle
+from .input_requests.client_requests import Asking
+from .input_requests.request_kinds import (
     Accepted,
     Declined,
     Elicit,
@@ -30,8 +32,6 @@ from .asking.questions import (
     Sampled,
     SampleOptions,
 )
-from .composition import chosen
-from .handles import State, create_handle
 from .signatures.plain_types import encode
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, deliver
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
 from ..stores.base import StoreError, StoreFull
-from ..wire.dialects.base import VENDOR
-from .asking.ask import InputNotSupported, InputRejected, plain
-from .running import HandlerTimeout
+from ..wire.dialects.dialect import VENDOR
+from .execution import HandlerTimeout
+from .input_requests.client_requests import InputNotSupported, InputRejected, plain
 from .signatures.plain_types import UNWRITABLE, readable
-from .signatures.problems import ReturnError
 from .signatures.returns import block, writable
+from .signatures.validation_errors import ReturnError
 
 logger = logging.getLogger("dovetail.server")
 

@@ -26,12 +26,19 @@ from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store, StoreUnavailable, StoreUnreadable
-from ..stores.bounds import HANDLES_ALL, HANDLES_OWN, PLACE_SECONDS, STATE_ALL, STATE_ATTEMPTS, STATE_OWN
-from ..stores.places import Places, free, owner_of, renew
-from ..stores.records import Records
+from ..stores.quotas import Places, free, owner_of, renew
+from ..stores.store_limits import (
+    HANDLES_ALL,
+    HANDLES_OWN,
+    PLACE_SECONDS,
+    STATE_ALL,
+    STATE_ATTEMPTS,
+    STATE_OWN,
+)
+from ..stores.versioned_records import Records
+from .signatures.annotation_schemas import Schemas
 from .signatures.depends import CONTEXT
 from .signatures.plain_types import encode
-from .signatures.schemas import Schemas
 
 if TYPE_CHECKING:
     from .context import Context

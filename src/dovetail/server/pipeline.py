@@ -50,8 +50,8 @@ from ..model import (
 from ..settings import NAME_ECHO
 from ..wire.methods import METHODS
 from .composition import ListName
-from .registering.register import RegisteredTool
-from .registering.versions import asked_for, joined, split, tags_of, version_of
+from .registry.component_tables import RegisteredTool
+from .registry.tool_versions import asked_for, joined, split, tags_of, version_of
 
 if TYPE_CHECKING:
     from .server import Server

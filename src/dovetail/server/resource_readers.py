@@ -23,7 +23,7 @@ from ..errors import ProtocolError, RegistrationError, TransportError
 from ..model import ResourceContents
 from ..settings import REDIRECTS
 from .media import File
-from .skills.folders import is_text
+from .skills.skill_folders import is_text
 
 FILE_BYTES: Final = 16 << 20
 """The largest file or response that is read by default, in bytes."""
@@ -157,8 +157,8 @@ class UrlResource:
         self.__name__ = url.partition("?")[0].rstrip("/").rpartition("/")[2] or "page"
 
     def __call__(self) -> File:
-        from ..transports.http.client.addresses import shown
         from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
+        from ..transports.http.client.url_parts import shown
 
         async def fetch() -> Fetched:
             return await guarded_fetch(

@@ -25,31 +25,31 @@ from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
-from ..stores.bounds import STORE_LOOK
+from ..stores.store_limits import STORE_LOOK
 from ..wire.dialects import Dialect, dialect_of
-from ..wire.dialects.base import VENDOR, limits_of
+from ..wire.dialects.dialect import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
-from . import persistence
-from .answering import Answering
-from .builtin import Builtin, Handler
+from . import store_choice
 from .composition import Composing
 from .context import LEVELS
+from .dispatch import Answering
+from .execution import Enter, Lifecycle, composed
 from .pipeline import Pipeline
-from .registering.decorators import Registration
-from .registering.methods import Extending
-from .registering.options import RightOptions
-from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .running import Enter, Lifecycle, composed
+from .protocol_methods import Builtin, Handler
+from .registry.component_options import RightOptions
+from .registry.component_tables import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .registry.custom_methods import Extending
+from .registry.decorators import Registration
 from .serving import Serving
 
 if TYPE_CHECKING:
     from ..extensions.base import Extension, ServerExtensions
     from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
-    from .skills.methods import Skills
+    from .resource_watcher import Source, Watches
+    from .skills.skill_methods import Skills
     from .tasks.task_methods import TaskMethods
-    from .watching import Source, Watches
 
 STATE_LIFETIME: Final = 3600.0
 """Seconds for which the state of an unanswered question is good."""
@@ -158,7 +158,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.admission.bends = self._bend
         if extensions:
             self.extensions.add(*extensions)
-        self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
+        self._keep(store_choice.keys_of(seal_keys), store_choice.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
         self.seal = Seal(keys or Keys.random(), self.limits.max_request_state_bytes, owner=self.info.name)
@@ -275,7 +275,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             DovetailError: PyYAML is not installed (extra ``skills``).
         """
         if self.skills is None:
-            from .skills.methods import Skills
+            from .skills.skill_methods import Skills
 
             self.skills = Skills(self)
             self.skills.install()
@@ -291,7 +291,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     @cached_property
     def state_store(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
-        return persistence.memory(self) if self.store is None else self.store
+        return store_choice.memory(self) if self.store is None else self.store
 
     def on_event(self, heard: Callable[[TelemetryEvent], Any], /) -> Callable[[TelemetryEvent], Any]:
         """Tell ``heard`` what happens to requests and sessions; `telemetry.events` says what there is to hear."""
@@ -390,7 +390,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         every ``interval`` seconds and whose value is compared with the one before. The server looks while it runs.
         """
         if self.watches is None:
-            from .watching import Watches
+            from .resource_watcher import Watches
 
             self.watches = Watches(self)
             if self._loop is not None and not self._loop.is_closed():

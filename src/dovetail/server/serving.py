@@ -18,13 +18,13 @@ from ..errors import DovetailError
 from ..model import ClientCapabilities
 
 if TYPE_CHECKING:
-    from ..core.routes import Route, Routes
+    from ..core.route_handlers import Route, Routes
     from .composition import Composition
     from .server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HTTP: Final = "dovetail.transports.http.serving"
+_HTTP: Final = "dovetail.transports.http.http_serving"
 TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio": "dovetail.transports.stdio",
     "tcp": "dovetail.transports.tcp",
@@ -55,7 +55,7 @@ class Serving:
         Raises:
             RegistrationError: the path or a method is not valid, or the path is taken.
         """
-        from ..core.routes import Route, Routes  # most servers have none
+        from ..core.route_handlers import Route, Routes  # most servers have none
 
         if self.routes is None:
             self.routes = Routes()

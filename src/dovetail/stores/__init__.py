@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .base import Store, StoreError, StoreFull, StoreUnavailable, StoreUnreadable
-    from .memory import MemoryStore
+    from .memory_store import MemoryStore
     from .redis import RedisStore
     from .sqlite import SqliteStore
-    from .urls import from_url
+    from .store_urls import from_url
 
 _HOMES = {
     "base": "Store StoreError StoreFull StoreUnavailable StoreUnreadable",
-    "memory": "MemoryStore",
+    "memory_store": "MemoryStore",
     "redis": "RedisStore",
     "sqlite": "SqliteStore",
-    "urls": "from_url",
+    "store_urls": "from_url",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

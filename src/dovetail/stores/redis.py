@@ -21,7 +21,7 @@ from ..extras import missing
 from ..settings import SCAN_PAGE
 from . import redis_scripts as scripts
 from .base import GAP, StoreError, StoreFull, StoreUnavailable, StoreUnreadable, Take, split
-from .bounds import (
+from .store_limits import (
     BUS_MESSAGE,
     REDIS_LISTEN_SECONDS,
     REDIS_NEWS,
@@ -32,7 +32,7 @@ from .bounds import (
     REDIS_REPEATS,
     REDIS_SECONDS,
 )
-from .listeners import Listeners
+from .topic_listeners import Listeners
 
 log = logging.getLogger("dovetail.stores")
 

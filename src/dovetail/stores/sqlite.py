@@ -16,9 +16,15 @@ from typing import Any, Final, TypeVar
 
 from ..settings import SCAN_PAGE
 from .base import StoreFull, StoreUnavailable, StoreUnreadable, Take, entry_name, split
-from .bounds import SQLITE_BUSY_SECONDS, SQLITE_LOOK, SQLITE_STORE_BYTES, SQLITE_SWEEP, SQLITE_SWEEP_SECONDS
-from .bus import Bus
-from .writer import Writer, explained, locked
+from .pubsub import Bus
+from .sqlite_writer import Writer, explained, locked
+from .store_limits import (
+    SQLITE_BUSY_SECONDS,
+    SQLITE_LOOK,
+    SQLITE_STORE_BYTES,
+    SQLITE_SWEEP,
+    SQLITE_SWEEP_SECONDS,
+)
 
 T = TypeVar("T")
 

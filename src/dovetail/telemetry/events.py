@@ -33,7 +33,7 @@ from msgspec import Raw, Struct
 from ..core.channel import Session
 from ..drivers.middleware_chain import Middleware, Next, Request, subject_of
 from ..errors import DovetailError, RemoteProtocolError
-from ..middleware.outcomes import code_of, of_error, of_result
+from ..middleware.call_outcome import code_of, of_error, of_result
 
 if TYPE_CHECKING:
     from ..server import Server

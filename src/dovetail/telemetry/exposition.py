@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .bounds import BUCKETS
-from .families import FAMILIES, Family
-from .table import Labels, Numbers
+from .metric_definitions import FAMILIES, Family
+from .metric_limits import BUCKETS
+from .shared_registry import Labels, Numbers
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import metrics
 
-from .families import FAMILIES, Family
+from .metric_definitions import FAMILIES, Family
 from .metrics import Metrics
 from .tracing import SCOPE, is_set
 

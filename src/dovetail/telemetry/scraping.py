@@ -8,7 +8,7 @@ import os
 from ..settings import HttpOptions
 from ..transports.http.server.guards import Guard
 from ..transports.http.server.http_exchange import TEXT_TYPE, Exchange, HttpService
-from .detecting import metrics_wanted
+from .auto_instrument import metrics_wanted
 from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
 
 

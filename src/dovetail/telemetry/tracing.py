@@ -32,8 +32,8 @@ from ..core.trace_context import readable
 from ..drivers.middleware_chain import Middleware, Next, Request, Respond
 from ..errors import DovetailError
 from ..extras import missing
-from ..middleware.outcomes import code_of, of_error, of_result
-from .bounds import BUCKETS, NAME_LENGTH, URI_LENGTH
+from ..middleware.call_outcome import code_of, of_error, of_result
+from .metric_limits import BUCKETS, NAME_LENGTH, URI_LENGTH
 
 try:
     from opentelemetry import context as contexts

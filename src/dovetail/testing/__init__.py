@@ -1,8 +1,8 @@
 """For tests of servers and clients: pairs in memory, a clock in your hand, recordings, and faults on demand."""
 
-from .clock import FakeClock
+from .fake_clock import FakeClock
 from .faults import Faults
-from .pair import connect
+from .in_memory_pair import connect
 from .record import Recording, record, replay
 from .rerun import Effect, Rerun, rerun
 

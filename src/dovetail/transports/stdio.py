@@ -21,10 +21,10 @@ from ..core.principal import Principal
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import TransportError
 from ..settings import GRACE_SECONDS
-from . import running
-from .files import FileSink, FileSource
+from . import main_loop
 from .pipes import PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
+from .thread_io import FileSink, FileSource
 
 
 class Wire:
@@ -131,7 +131,9 @@ def _source(link: LineLink, descriptor: int) -> Source:
 
 
 async def _starter(auth: Any) -> Principal | None:
-    from ..auth.server.links import environment_principal  # a pipe without authentication pays nothing for it
+    from ..auth.server.connection_auth import (
+        environment_principal,  # a pipe without authentication pays nothing for it
+    )
 
     return await environment_principal(auth)
 
@@ -140,7 +142,7 @@ async def serve(
     service: Service,
     *,
     wire: Wire | None = None,
-    stop: running.Stop | None = None,
+    stop: main_loop.Stop | None = None,
     grace: float = GRACE_SECONDS,
 ) -> None:
     """Serve the client on ``wire`` (default: stdin and stdout) until it leaves or we are to stop."""
@@ -150,7 +152,7 @@ async def serve(
         principal = None if service.auth is None else await _starter(service.auth)
         duplex = accept(service, principal=principal, scope={"transport": "stdio"}, grace=grace)
         await open_link(duplex, source, sink)
-        await running.until_closed(duplex, stop)
+        await main_loop.until_closed(duplex, stop)
     for descriptor in (wire.source, wire.sink):
         if _pollable(descriptor):
             os.set_blocking(descriptor, True)  # others may share the pipe and expect it so
@@ -160,7 +162,7 @@ def run(service: Service, **options: Any) -> int:
     """Serve over stdin and stdout until the client leaves; gives the exit status, 130 after a SIGINT."""
     wire = divert()
 
-    async def main(stop: running.Stop) -> None:
+    async def main(stop: main_loop.Stop) -> None:
         await serve(service, wire=wire, stop=stop, **options)
 
-    return running.run(main, threads=service.limits.max_threads)
+    return main_loop.run(main, threads=service.limits.max_threads)

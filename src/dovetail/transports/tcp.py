@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from ssl import CERT_REQUIRED, SSLContext
 from typing import Any, Final, cast
 
-from ..auth.server.links import certificate_principal
+from ..auth.server.connection_auth import certificate_principal
 from ..core.channel import Receiver, Service
 from ..core.limits import RETRY_SECONDS, UNCOUNTED_BYTES
 from ..drivers.duplex import Duplex, accept, lifespan
@@ -24,7 +24,7 @@ from ..settings import (
     GRACE_SECONDS,
     Limits,
 )
-from . import running, unix
+from . import main_loop, unix
 from .bind_address import why_not_bound
 from .loopback import is_loopback
 from .read_buffer import shared_buffer, taken
@@ -257,7 +257,7 @@ async def serve(
     host: str | None = "127.0.0.1",
     port: int | None = 0,
     *,
-    stop: running.Stop | None = None,
+    stop: main_loop.Stop | None = None,
     ready: Callable[[Listener], object] | None = None,
     **options: Any,
 ) -> None:
@@ -278,10 +278,10 @@ async def serve(
 def run(service: Service, host: str | None = "127.0.0.1", port: int | None = 0, **options: Any) -> int:
     """Serve until a signal comes; gives the exit status."""
 
-    async def main(stop: running.Stop) -> None:
+    async def main(stop: main_loop.Stop) -> None:
         await serve(service, host, port, stop=stop, **options)
 
-    return running.run(main, threads=service.limits.max_threads)
+    return main_loop.run(main, threads=service.limits.max_threads)
 
 
 async def connect(

@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from .. import extras
-from ..client.fetch import StatusError
+from ..client.http_client import StatusError
 from ..core.channel import Link, Receiver
 from ..drivers.heartbeat import Heartbeat
 from ..errors import RequestTimeout, TransportError
 from ..settings import TURN_BYTES, TURN_MESSAGES, Limits
-from .http.client.addresses import shown
-from .http.client.dialing import dial
-from .http.client.requests import quote, status_advice
-from .http.client.routes import request, route_to
+from .http.client.connect_socket import dial
+from .http.client.http_requests import quote, status_advice
+from .http.client.url_parts import shown
+from .http.client.url_routes import request, route_to
 from .read_buffer import shared_buffer, taken
 from .stream import Waiters, lost_because
 

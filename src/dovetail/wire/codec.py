@@ -23,8 +23,9 @@ from ..model import CacheableResult, Error, Implementation, InputRequiredResult,
 from ..model.meta import SERVER_INFO
 from ..settings import CODECS_KEPT, DECODERS_KEPT, REREAD_BYTES, REREAD_VALUES
 from .dialects import OFFICIAL
-from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
-from .edits.plans import Sieve
+from .dialects.dialect import Alias, Dialect, error_from_wire, rewrite, wire_error
+from .edits.downgrade import Sieve
+from .fallback_decoding import explain, known_blocks
 from .frames import (
     CARRIAGE_RETURN,
     LINE_FEED,
@@ -36,7 +37,6 @@ from .frames import (
     ResultFrame,
     encode,
 )
-from .leniency import explain, known_blocks
 from .methods import METHODS, Method, OpenParams, Reader, result_type_of
 from .revisions import Revision, sieve_for
 from .shared_params import ParamsFor
@@ -428,9 +428,9 @@ def _builtins(value: Any) -> dict[str, Any]:
 
 
 def _unknown() -> Any:
-    from . import unknown  # loaded by those who pass messages on
+    from . import unknown_fields  # loaded by those who pass messages on
 
-    return unknown
+    return unknown_fields
 
 
 def _line(value: Any) -> bytes:

@@ -35,7 +35,7 @@ from ..settings import (
     NAME_ECHO,
     REREAD_BYTES,
 )
-from .duplicates import decode_members, twice
+from .duplicate_keys import decode_members, twice
 
 SHALLOW_BYTES: Final = 4096
 SHALLOW_DEPTH: Final = 8

@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .edits import tables
-from .edits.plans import Edits, Sieve
+from .edits import edit_tables
+from .edits.downgrade import Edits, Sieve
 
 Era = Literal["legacy", "modern"]
 
@@ -110,14 +110,14 @@ R1 = add(Revision(
 R2 = add(Revision(
     name="2025-03-26", index=2, modern=False, batches=True, null_error_id=True, version_header=False,
     argument_errors="error", structured_output=False, tasks="none", primed_streams=False,
-    came=tables.CAME_2025_03))
+    came=edit_tables.CAME_2025_03))
 R3 = add(Revision(
     name="2025-06-18", index=3, modern=False, null_error_id=True, argument_errors="error", tasks="none",
-    primed_streams=False, came=tables.CAME_2025_06))
+    primed_streams=False, came=edit_tables.CAME_2025_06))
 R4 = add(Revision(
-    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, came=tables.CAME_2025_11))
+    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, came=edit_tables.CAME_2025_11))
 R5 = add(Revision(
-    name="2026-07-28", index=5, modern=True, came=tables.CAME_2026_07, went=tables.WENT_2026_07))
+    name="2026-07-28", index=5, modern=True, came=edit_tables.CAME_2026_07, went=edit_tables.WENT_2026_07))
 # fmt: on
 
 ASSUMED = R2

@@ -14,18 +14,18 @@ from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 from ...client.auth import AuthRequest
-from ...client.fetch import Send
+from ...client.http_client import Send
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..core import demand as demands
-from ..core.demand import Demand
+from ..auth_settings import LOGIN_PAUSE, SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
+from ..core import combined_challenge as demands
+from ..core.auth_errors import AuthError
+from ..core.combined_challenge import Demand
 from ..core.flow import Held, log_in, log_out, recall, renew, server_key
 from ..core.grants import Grant
-from ..core.problems import AuthError
 from ..core.resource import canonical
 from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
-from ..settings import LOGIN_PAUSE, SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
-from .driving import Driver, T, User
+from .flow_runner import Driver, T, User
 from .storage import MemoryTokens, TokenStorage
 
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ..core import urls
+from ..auth_settings import CALLBACK_CONNECTIONS, CALLBACK_SIZE, CALLBACK_WAIT, LOGIN_SECONDS
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
 from ..core.authorization import same_state
-from ..core.problems import AuthError
 from ..core.steps import Show
-from ..settings import CALLBACK_CONNECTIONS, CALLBACK_SIZE, CALLBACK_WAIT, LOGIN_SECONDS
 
 PATH = "/callback"
 _HEAD = (
@@ -34,7 +34,7 @@ def open_browser(url: str) -> bool:
     Raises:
         AuthError: it is no web page: other schemes start programs.
     """
-    urls.split(url, "the page to open", "authorization server")
+    oauth_urls.split(url, "the page to open", "authorization server")
     return webbrowser.open(url)
 
 
@@ -149,7 +149,7 @@ class Browser:
         return await self._callback.start(known)
 
     async def browse(self, url: str, redirect_uri: str, state: str) -> str:
-        urls.split(url, "the page to open", "authorization server")
+        oauth_urls.split(url, "the page to open", "authorization server")
         waiting = asyncio.ensure_future(self._callback.wait(state))
         try:
             opened: Any = False

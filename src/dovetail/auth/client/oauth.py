@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..core import urls
+from ..core import oauth_urls
 from ..core.grants import AuthorizationCode
 from ..core.registration import Identity, check_document_url
 from .authorizer import Authorizer
 from .browser import Browser, Hook, open_browser
-from .driving import User
+from .flow_runner import User
 from .storage import TokenStorage, TokenStore
 
 
@@ -50,7 +50,7 @@ class OAuth(Authorizer):
             check_document_url(client_metadata_url)
         user: Callable[[], User] = partial(Browser, redirect_port, open_browser)
         if redirect_uri is not None and authorize is not None:
-            urls.secure(redirect_uri, "redirect_uri", "client")
+            oauth_urls.secure(redirect_uri, "redirect_uri", "client")
             user = partial(Hook, authorize, redirect_uri)
         elif redirect_uri is not None or authorize is not None:
             raise ValueError("redirect_uri and authorize belong together")

@@ -19,9 +19,9 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from ...extras import missing
-from ..core.problems import AuthError
+from ..auth_settings import STORE_LOCK_POLL
+from ..core.auth_errors import AuthError
 from ..core.steps import Quiet
-from ..settings import STORE_LOCK_POLL
 
 Key = tuple[str, ...]
 _NO_LINK = 0 if sys.platform == "win32" else os.O_NOFOLLOW

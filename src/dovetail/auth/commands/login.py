@@ -15,23 +15,23 @@ import msgspec
 
 from ...client import Client
 from ...client.auth import AuthRequest
-from ...client.fetch import Send
+from ...client.http_client import Send
 from ...errors import DovetailError
 from ...settings import Reconnect
-from ...telemetry.terminal import log_to_stderr, printable
+from ...telemetry.terminal_sanitizer import log_to_stderr, printable
+from ...transports.http.client.connection_pool import HttpFetch
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ...transports.http.client.pool import HttpFetch
 from ..client.authorizer import Authorizer
 from ..client.browser import open_browser
-from ..client.device import DeviceCode
-from ..client.driving import Driver
+from ..client.device_code import DeviceCode
+from ..client.flow_runner import Driver
 from ..client.oauth import OAuth
 from ..client.storage import MemoryTokens
-from ..core import demand as demands
-from ..core.demand import NOTHING, Demand
+from ..core import combined_challenge as demands
+from ..core.combined_challenge import NOTHING, Demand
 from ..core.discovery import discover
 from ..core.flow import Held
-from .choosing import TOKEN, read_headers
+from .auth_option import TOKEN, read_headers
 
 _HELP = {
     "login": "log in to a server and keep the tokens",

@@ -6,14 +6,14 @@ import hmac
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from . import urls
+from . import oauth_urls
+from .auth_errors import AuthError
 from .discovery import Place
-from .oauth_errors import code_of, refusal, words_of
 from .pkce import s256
-from .problems import AuthError
 from .registration import Registration
 from .scope_choice import OFFLINE
 from .steps import Quiet, Sources
+from .token_error_response import code_of, refusal, words_of
 
 
 class Pending(Quiet, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def begin(
         query["prompt"] = "consent"  # OpenID Connect Core, 11: without it, offline_access is ignored
     if sources.prover is not None:
         query["dpop_jkt"] = sources.prover.thumbprint
-    urls.secure(endpoint, "the authorization_endpoint", "authorization server")
+    oauth_urls.secure(endpoint, "the authorization_endpoint", "authorization server")
     return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}", pending
 
 

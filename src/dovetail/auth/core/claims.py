@@ -12,7 +12,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ...core.principal import Principal
-from ..settings import FOREVER
+from ..auth_settings import FOREVER
 from .scopes import Hierarchy, scopes_of
 
 

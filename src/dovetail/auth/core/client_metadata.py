@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from ..settings import CLIENT_BYTES, REDIRECT_URIS
-from . import urls
-from .denial import Denial, Unrecognised
-from .problems import AuthError
+from ..auth_settings import CLIENT_BYTES, REDIRECT_URIS
+from . import oauth_urls
+from .auth_errors import AuthError
+from .oauth_error import Denial, Unrecognised
 from .registration import NONE, SECRET_BASIC, SECRET_POST
 
 METHODS = (NONE, SECRET_POST, SECRET_BASIC)
@@ -108,7 +108,7 @@ def check_redirect(uri: str, schemes: Collection[str]) -> None:
     scheme = uri.partition(":")[0]
     try:
         if scheme in ("http", "https"):
-            urls.secure(uri, "a redirect URI", "client")
+            oauth_urls.secure(uri, "a redirect URI", "client")
             return
         parts = urlsplit(uri)
     except (AuthError, ValueError):
@@ -148,7 +148,7 @@ def _any_port(known: str, given: str) -> bool:
         ours.scheme != "http"
         or ours.port is not None
         or port is None
-        or not urls.is_loopback(ours.hostname or "")
+        or not oauth_urls.is_loopback(ours.hostname or "")
     ):
         return False
     return ours._replace(netloc=f"{ours.netloc}:{port}").geturl() == given

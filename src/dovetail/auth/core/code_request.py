@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 from msgspec import Struct
 
-from ..settings import PARAMETER_LENGTH
-from . import urls
-from .denial import Denial
+from ..auth_settings import PARAMETER_LENGTH
+from . import oauth_urls
+from .oauth_error import Denial
 from .pkce import s256
 from .scopes import scope_list
 
@@ -84,7 +84,7 @@ def check_resource(given: str | None, resource: str) -> None:
         Denial: another one is asked for.
     """
     try:
-        ours = given is None or urls.covers(given, resource)
+        ours = given is None or oauth_urls.covers(given, resource)
     except ValueError:
         ours = False
     if not ours:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct
 
 from ...wire.revisions import ASSUMED
-from ..settings import AUTHORIZATION_SERVERS
-from . import resource, urls
-from .demand import Demand
-from .problems import AuthError, Fault
+from ..auth_settings import AUTHORIZATION_SERVERS
+from . import oauth_urls, resource
+from .auth_errors import AuthError, Fault
+from .combined_challenge import Demand
 from .resource import ProtectedResource
 from .steps import Answer, Ask, Flow, Progress, ask
 
@@ -93,10 +93,10 @@ def find_resource(url: str, demand: Demand) -> Flow[ProtectedResource | None]:
     Raises:
         AuthError: it is there, and not that of this server.
     """
-    places = urls.resource_metadata(url)
+    places = oauth_urls.resource_metadata(url)
     if demand.resource_metadata is not None:
         named = "the resource_metadata of the challenge"
-        urls.secure(demand.resource_metadata, named, "server")
+        oauth_urls.secure(demand.resource_metadata, named, "server")
         places = [demand.resource_metadata, *places]
     for place in places:
         answer = yield from _document(place, "the protected resource metadata", "server")
@@ -118,8 +118,8 @@ def check_resource(found: ProtectedResource, url: str) -> None:
     Raises:
         AuthError: it is another one, so that a token for it would be another server's.
     """
-    urls.secure(found.resource, "the resource of the protected resource metadata", "server")
-    if not urls.covers(found.resource, url):
+    oauth_urls.secure(found.resource, "the resource of the protected resource metadata", "server")
+    if not oauth_urls.covers(found.resource, url):
         raise AuthError(
             f"the protected resource metadata is for the resource {found.resource}, not for {resource.canonical(url)}",
             fault="server",
@@ -148,8 +148,8 @@ def find_server(issuer: str) -> Flow[ServerMetadata]:
     Raises:
         AuthError: there is none, or it is another issuer's.
     """
-    urls.secure(issuer, "the issuer of the authorization server", "server")
-    places = urls.server_metadata(issuer)
+    oauth_urls.secure(issuer, "the issuer of the authorization server", "server")
+    places = oauth_urls.server_metadata(issuer)
     for place in places:
         answer = yield from _document(place, "the authorization server metadata", "authorization server")
         if answer is None:
@@ -187,7 +187,7 @@ def check_server(found: ServerMetadata, *issuers: str) -> None:
     }
     for name, url in endpoints.items():
         if url is not None:
-            urls.secure(url, f"the {name} of {found.issuer}", "authorization server")
+            oauth_urls.secure(url, f"the {name} of {found.issuer}", "authorization server")
 
 
 def _as_in_2025_03_26(url: str) -> Flow[Place]:
@@ -195,8 +195,8 @@ def _as_in_2025_03_26(url: str) -> Flow[Place]:
 
     Authorization 2025-03-26: clients that find no metadata MUST use the default endpoints.
     """
-    base = urls.origin(resource.canonical(url))
-    urls.secure(base, "the URL of the server", "server")
+    base = oauth_urls.origin(resource.canonical(url))
+    oauth_urls.secure(base, "the URL of the server", "server")
     place = f"{base}/.well-known/oauth-authorization-server"
     answer = yield from _document(place, "the authorization server metadata", "server")
     if answer is not None:

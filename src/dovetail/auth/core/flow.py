@@ -14,15 +14,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from .demand import NOTHING, Demand
+from .auth_errors import AuthError
+from .combined_challenge import NOTHING, Demand
 from .discovery import Place, discover, find_server
 from .grants import Grant
-from .problems import AuthError
 from .registration import Identity, Registration, client_key, preregistered
 from .scope_choice import choose_scopes
 from .steps import Flow, Progress, Quiet, Sources, load, save
 from .token_endpoint import refresh, revoke
-from .tokens import Tokens
+from .token_set import Tokens
 
 
 class Binding(Quiet, frozen=True, kw_only=True, omit_defaults=True):

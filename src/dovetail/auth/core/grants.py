@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..settings import DEVICE_INTERVAL, DEVICE_SECONDS
-from . import urls
+from ..auth_settings import DEVICE_INTERVAL, DEVICE_SECONDS
+from . import oauth_urls
+from .auth_errors import AuthError
 from .authorization import begin, read_redirect
 from .discovery import Place
-from .exchange import IssuedToken, ask_exchange, known_endpoint
-from .oauth_errors import refused
 from .pkce import check_s256
-from .problems import AuthError
 from .registration import PRIVATE_KEY, Identity, Registration, preregistered, register, registration_key
 from .scope_choice import with_offline
 from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
 from .token_endpoint import Signer, authenticate_client, request_tokens
-from .tokens import Tokens, check_token
+from .token_error_response import refused
+from .token_exchange import IssuedToken, ask_exchange, known_endpoint
+from .token_set import Tokens, check_token
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -68,7 +68,7 @@ class AuthorizationCode:
         redirect_uri: str = yield Listen(None if before is None else before.redirect_uri)
         client = yield from register(place, self.identity, redirect_uri, scopes, sources.now())
         url, pending = begin(place, client, redirect_uri, scopes, sources)
-        yield Progress("authorization", f"the user is sent to {urls.origin(url)}")
+        yield Progress("authorization", f"the user is sent to {oauth_urls.origin(url)}")
         came_back: str = yield Browse(url, redirect_uri, pending.state)
         form = {
             "grant_type": "authorization_code",
@@ -135,7 +135,7 @@ class Device:
         complete = found.verification_uri_complete
         for page in (found.verification_uri, complete):
             if page is not None:
-                urls.split(page, "the verification_uri", "authorization server")
+                oauth_urls.split(page, "the verification_uri", "authorization server")
         yield Show(found.verification_uri, found.user_code, complete, found.expires_in)
         tokens = yield from self._poll(place, client, found, sources)
         return client, tokens
@@ -202,13 +202,13 @@ class EnterpriseAssertion:
     def __init__(self, identity: Identity, idp: Identity, endpoint: str, token: Callable[[], Any]) -> None:
         self.identity = identity
         self._idp = idp
-        self._endpoint = urls.secure(endpoint, "idp_token_endpoint", "client")
+        self._endpoint = oauth_urls.secure(endpoint, "idp_token_endpoint", "client")
         self._token = token
 
     def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         client = preregistered(place, self.identity, None)
         vouched = yield from self._exchange(place, scopes, sources)
-        yield Progress("assertion", f"{urls.origin(self._endpoint)} vouches for the user")
+        yield Progress("assertion", f"{oauth_urls.origin(self._endpoint)} vouches for the user")
         form = {"grant_type": JWT_BEARER, "assertion": vouched}
         tokens = yield from request_tokens(place, client, form, sources)
         return client, tokens
@@ -225,7 +225,7 @@ class EnterpriseAssertion:
         }
         if scopes:
             form["scope"] = " ".join(scopes)
-        issuer = urls.origin(self._endpoint)
+        issuer = oauth_urls.origin(self._endpoint)
         endpoint = known_endpoint(self._endpoint, self._idp)
         answer = yield from ask_exchange("the ID-JAG", endpoint, form, sources)
         if answer.status != 200:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64encode
 
+from .auth_errors import AuthError
 from .discovery import ServerMetadata
-from .problems import AuthError
 
 
 def s256(verifier: str) -> str:

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from . import urls
+from . import oauth_urls
+from .auth_errors import AuthError
 from .discovery import Place
-from .oauth_errors import refused
-from .problems import AuthError
 from .steps import Ask, Flow, Progress, Quiet, ask, load, save
+from .token_error_response import refused
 
 SECRET_BASIC, SECRET_POST, NONE, PRIVATE_KEY = (
     "client_secret_basic",
@@ -149,7 +149,7 @@ def check_document_url(url: str) -> str:
     Raises:
         AuthError: it is none.
     """
-    parts = urls.split(url, "client_metadata_url", "client")
+    parts = oauth_urls.split(url, "client_metadata_url", "client")
     if parts.scheme != "https" or parts.path in ("", "/") or parts.fragment:
         raise AuthError("client_metadata_url must be an https URL with a path", fault="client")
     return url
@@ -213,5 +213,5 @@ def application_type(redirect_uri: str | None) -> str:
     if redirect_uri is None:
         return "native"
     parts = urlsplit(redirect_uri)
-    web = parts.scheme == "https" and not urls.is_loopback(parts.hostname or "")
+    web = parts.scheme == "https" and not oauth_urls.is_loopback(parts.hostname or "")
     return "web" if web else "native"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .demand import Demand
+from .combined_challenge import Demand
 from .discovery import Place
 
 OFFLINE = "offline_access"

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from .problems import AuthError, Fault
+from .auth_errors import AuthError, Fault
 
 T = TypeVar("T")
 M = TypeVar("M")

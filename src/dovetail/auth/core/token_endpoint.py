@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..settings import ASSERTION_SECONDS
+from ..auth_settings import ASSERTION_SECONDS
+from .auth_errors import AuthError
 from .client_authentication import authenticate
 from .discovery import Place
-from .oauth_errors import read_error, refused
-from .problems import AuthError
 from .registration import PRIVATE_KEY, SECRET_BASIC, SECRET_POST, Registration
 from .steps import Answer, Ask, Flow, Prover, Sources, ask, post
-from .tokens import Tokens, read_tokens
+from .token_error_response import read_error, refused
+from .token_set import Tokens, read_tokens
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 

@@ -12,19 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..core import urls
+from ..auth_settings import CLAIMS_BYTES
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
 from ..core.client_authentication import authenticate
 from ..core.code_request import redirect_to
-from ..core.denial import Denial
-from ..core.oauth_errors import code_of
+from ..core.oauth_error import Denial
 from ..core.pkce import s256
-from ..core.problems import AuthError
-from ..core.tokens import TokenAnswer, check_token, seconds
-from ..server.documents import ask, fetch
+from ..core.token_error_response import code_of
+from ..core.token_set import TokenAnswer, check_token, seconds
+from ..server.json_documents import ask, fetch
 from ..server.jwt import JwtVerifier
 from ..server.verifier import InvalidToken, Unavailable
-from ..settings import CLAIMS_BYTES
-from .records import ProviderTokens
+from .login_records import ProviderTokens
 
 
 class Endpoints(Struct, frozen=True, kw_only=True):
@@ -80,9 +80,12 @@ class Provider:
         try:
             found = msgspec.convert(document, _Configuration)
             for place in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
-                urls.secure(place, "an endpoint", "authorization server")
+                oauth_urls.secure(place, "an endpoint", "authorization server")
             # OpenID Connect Discovery, 4.3; some providers name a tenant otherwise in their issuer than in their URLs.
-            if urls.origin_of(urlsplit(found.issuer)) != urls.origin_of(urlsplit(url)) or "{" in found.issuer:
+            if (
+                oauth_urls.origin_of(urlsplit(found.issuer)) != oauth_urls.origin_of(urlsplit(url))
+                or "{" in found.issuer
+            ):
                 raise ValueError("it is of another issuer")
         except (AuthError, ValueError):
             raise Unavailable("the configuration of the provider cannot be used") from None

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ...core.principal import Principal
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..core import urls
+from ..auth_settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, TOKENS_VERIFIED
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
 from ..core.claims import Expected, Refused, principal_of
 from ..core.client_authentication import basic_header
-from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
-from ..settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, TOKENS_VERIFIED
-from .documents import fetch
+from .json_documents import fetch
 from .verified_tokens import VerifiedTokens
 from .verifier import InvalidToken, Scope, Unavailable, Verifier
 
@@ -47,7 +47,7 @@ class IntrospectionVerifier(Verifier):
     ) -> None:
         super().__init__(scopes=scopes)
         try:
-            urls.secure(endpoint, "the endpoint", "server")
+            oauth_urls.secure(endpoint, "the endpoint", "server")
         except AuthError as error:
             raise ValueError(error.message) from None
         self.issuers, self.audience = () if issuer is None else (issuer,), audience

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from ...core.principal import Principal
-from ..core import urls
+from ..auth_settings import KEYS_SECONDS, TOKENS_VERIFIED
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
 from ..core.claims import Expected, Refused, principal_of
-from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
-from ..settings import KEYS_SECONDS, TOKENS_VERIFIED
 from .keys import FetchedKeys, Key, KeySet, payload_of
 from .verified_tokens import VerifiedTokens
 from .verifier import InvalidToken, Scope, Verifier
@@ -146,6 +146,6 @@ def _algorithms(given_: Sequence[str] | None, *, given: bool) -> frozenset[str]:
 
 def _secure(url: str, what: str) -> None:
     try:
-        urls.secure(url, f"the {what}", "server")
+        oauth_urls.secure(url, f"the {what}", "server")
     except AuthError as error:
         raise ValueError(error.message) from None

@@ -15,9 +15,9 @@ import msgspec
 from ...extras import missing
 from ...settings import LONGEST_TOKEN
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..core import urls
-from ..settings import KEY_REFRESHES, KEYS_PATIENCE, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
-from .documents import fetch
+from ..auth_settings import KEY_REFRESHES, KEYS_PATIENCE, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
+from ..core import oauth_urls
+from .json_documents import fetch
 from .verifier import Unavailable
 
 try:
@@ -146,7 +146,7 @@ class FetchedKeys:
         self._keys, self._fetched = keys, self._clock()
 
     async def _discover(self) -> str:
-        for place in urls.server_metadata(self._issuer):
+        for place in oauth_urls.server_metadata(self._issuer):
             try:
                 document = await fetch(place, guard=self._guard)
             except Unavailable:

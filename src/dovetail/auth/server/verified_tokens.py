@@ -8,7 +8,7 @@ import secrets
 import msgspec
 
 from ...core.principal import Principal
-from ..settings import TOKENS_VERIFIED_BYTES
+from ..auth_settings import TOKENS_VERIFIED_BYTES
 
 
 class VerifiedTokens:

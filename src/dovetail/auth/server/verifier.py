@@ -15,7 +15,7 @@ from ...core.principal import Principal
 from ...errors import DovetailError
 from ...stores.base import Store
 from ..core.scopes import scope_list
-from .pages import Page
+from .verifier_routes import Page
 
 Scope = Mapping[str, Any]
 Verify = Callable[..., Awaitable[Principal | None]]

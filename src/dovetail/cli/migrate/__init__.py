@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import DovetailError
 from ...extras import missing
-from ..files import write_atomically
+from ..atomic_files import write_atomically
 from ..output import Printer
 
 

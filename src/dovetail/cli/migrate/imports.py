@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import libcst as cst
 
-from .names import HINTS
-from .reading import ROOTS, dotted, family, literal, local
+from .name_tables import HINTS
+from .program_analysis import ROOTS, dotted, family, literal, local
 from .rewriting import marked
 
 _WIDTH: Final = 88

@@ -7,7 +7,7 @@ from libcst.metadata import MetadataWrapper
 
 from ...errors import DovetailError
 from .imports import Importing, used
-from .reading import Reading, family
+from .program_analysis import Reading, family
 from .rewriting import MARK, Rewriting
 
 

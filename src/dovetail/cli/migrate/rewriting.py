@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import libcst as cst
 
-from .arguments import fit, joined, named
-from .calls import message, mounted, run_arguments, template
-from .names import (
+from .call_arguments import fit, joined, named
+from .call_rewrites import message, mounted, run_arguments, template
+from .name_tables import (
     CONSTRUCTORS,
     CONTEXT_MEMBERS,
     CONTEXT_METHODS,
@@ -30,7 +30,7 @@ from .names import (
     SERVER_METHODS,
     SERVERS,
 )
-from .reading import Meaning, Reading, dotted, family, literal, parameters_of
+from .program_analysis import Meaning, Reading, dotted, family, literal, parameters_of
 
 MARK: Final = "# dovetail: "
 _PLACES: Final = (

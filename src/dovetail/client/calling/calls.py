@@ -40,13 +40,13 @@ from ...settings import (
     Timeouts,
 )
 from ...wire.methods import METHODS, Method
-from ..answering.answers import Answers, call_back
-from ..config import CachedOptions, CallOptions, ClientConfig, Headers, Timeout
+from ..client_config import CachedOptions, CallOptions, ClientConfig, Headers, Timeout
+from ..connecting.client_connection import Connections
 from ..connecting.connect import NOT_SENT, Established
-from ..connecting.connections import Connections
 from ..conversation import Conversation
-from ..fetch import StatusError
-from ..life import Life, delay
+from ..http_client import StatusError
+from ..reconnect import Life, delay
+from ..server_requests.callbacks import Answers, call_back
 
 CALL_REPEATS: Final = 2
 """How often one call is repeated by itself after a loss."""

@@ -17,10 +17,10 @@ from ...core.trace_context import MEMBERS
 from ...drivers.middleware_chain import Middleware, Next, Request, attach, compose, name_in
 from ...drivers.requests import SendOptions
 from ...wire.methods import Method
-from ..answering.answers import Answers
-from ..config import CallOptions, ClientConfig, Timeout
-from ..connecting.connections import Connections
-from ..life import Life
+from ..client_config import CallOptions, ClientConfig, Timeout
+from ..connecting.client_connection import Connections
+from ..reconnect import Life
+from ..server_requests.callbacks import Answers
 from .calls import Calls
 
 _NO_OPTIONS: Final[CallOptions] = {}

@@ -57,7 +57,7 @@ def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
     """The params as they were given, where ``read``, which was made of them, does not have all of it."""
     if method not in METHODS or params is None or isinstance(params, Struct):
         return None
-    from ...wire.unknown import holds  # who uses the protocol as it is does without it
+    from ...wire.unknown_fields import holds  # who uses the protocol as it is does without it
 
     given = Raw(msgspec.json.encode(params))
     return given if holds(type(read), given) else None

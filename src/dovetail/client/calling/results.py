@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from ...errors import KINDS, ToolError
 from ...model import CallToolResult, ImageContent, TextContent
-from ...wire.dialects.base import VENDOR
+from ...wire.dialects.dialect import VENDOR
 from ...wire.revisions import Revision
 
 _NONE: Any = object()

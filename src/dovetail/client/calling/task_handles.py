@@ -20,9 +20,9 @@ from ...core.task_machine import TERMINAL
 from ...errors import ProtocolError, RequestTimeout, ToolError
 from ...settings import Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
-from ...wire.dialects.base import REASON, VENDOR
+from ...wire.dialects.dialect import REASON, VENDOR
 from ...wire.methods import METHODS
-from ..config import CallOptions
+from ..client_config import CallOptions
 
 if TYPE_CHECKING:
     from .calls import Calls

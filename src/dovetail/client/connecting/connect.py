@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ... import model as m
-from ...core.connection import ConnectionMachine
+from ...core.connection_states import ConnectionMachine
 from ...core.endpoint import Endpoint
 from ...errors import (
     INVALID_PARAMS,
@@ -29,12 +29,12 @@ from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
 from ...settings import LAST_WORDS, LONG_PROBE, Timeouts
 from ...wire.revisions import BY_NAME, Revision
 from ..conversation import Conversation
-from ..fetch import StatusError
+from ..http_client import StatusError
 from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported
 from .server_cache import CachedServer
 
 if TYPE_CHECKING:
-    from .connections import Connections
+    from .client_connection import Connections
 
 NEGOTIATION_STEPS: Final = 12
 """No ladder has more rungs; a decision that loops ends here."""

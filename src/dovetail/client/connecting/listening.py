@@ -19,7 +19,7 @@ from ...errors import DovetailError, ProtocolError, RequestTimeout
 from ...model import SubscriptionFilter, SubscriptionsListenRequestParams
 from ...settings import Reconnect, Timeouts
 from ..conversation import Conversation
-from ..life import delay
+from ..reconnect import delay
 
 log = logging.getLogger("dovetail.client")
 

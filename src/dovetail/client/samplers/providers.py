@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ...model import CreateMessageRequestParams
-from .base import Blocks, Profile, Sampler, blocks, text
+from .sampler_base import Blocks, Profile, Sampler, blocks, text
 
 _LOCAL = Profile(cheap=1.0, fast=0.5, clever=0.3)
 """A model that runs on this machine."""

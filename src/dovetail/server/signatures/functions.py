@@ -19,13 +19,13 @@ from ...json_schema.problem import Problem
 from ...model import PromptArgument
 from ...shapes import is_list, is_object
 from ..handles import with_handles
-from ..registering.uri_templates import UriTemplate
-from . import custom_types, problems
+from ..registry.uri_templates import UriTemplate
+from . import custom_types, validation_errors
+from .annotation_schemas import Node, Schemas, decoder_of, object_schema
 from .objects import Field
 from .outputs import Output, output_of, raw_output, raw_validator
 from .parameters import Signature, read_signature
-from .problems import InvalidArguments
-from .schemas import Node, Schemas, decoder_of, object_schema
+from .validation_errors import InvalidArguments
 
 Members = dict[str, Raw]
 
@@ -108,7 +108,7 @@ class Function(Prepared):
         raise InvalidArguments(self.name, self._problems(members)) from None
 
     def _problems(self, members: Members) -> list[Problem]:
-        found = problems.unknown((name for name in members if name not in self._types), self._types)
+        found = validation_errors.unknown((name for name in members if name not in self._types), self._types)
         for field in self.signature.parameters:
             if field.key in members:
                 found += self._trial(members[field.key], field.key)
@@ -123,7 +123,7 @@ class Function(Prepared):
         except RecursionError:
             return [Problem(name, "nests too deeply")]
         except ValueError as error:
-            return [problems.read(str(error), self.input_schema, f".{name}")]
+            return [validation_errors.read(str(error), self.input_schema, f".{name}")]
         return []
 
 
@@ -163,7 +163,7 @@ class RawFunction(Function):
         if self._parameter is not None:
             return {self._parameter: values}
         if lost := self._taken.intersection(values):
-            raise InvalidArguments(self.name, problems.unknown(sorted(lost), ()))
+            raise InvalidArguments(self.name, validation_errors.unknown(sorted(lost), ()))
         return values
 
 
@@ -185,7 +185,7 @@ class PromptFunction(Prepared):
                 f"Missing required arguments: {', '.join(missing)}",
                 data={"missing": missing},
             )
-        found = problems.unknown((name for name in given if name not in self._types), self._types)
+        found = validation_errors.unknown((name for name in given if name not in self._types), self._types)
         values: dict[str, Any] = {}
         for field in fields:
             if field.key not in given:
@@ -195,7 +195,7 @@ class PromptFunction(Prepared):
             try:
                 values[field.name] = _from_text(given[field.key], self._types[field.key])
             except ValueError as error:
-                found.append(problems.read(str(error), self.input_schema, f".{field.key}"))
+                found.append(validation_errors.read(str(error), self.input_schema, f".{field.key}"))
         if found:
             raise InvalidArguments(self.name, found, "invalid_prompt_arguments")
         return values

@@ -18,11 +18,11 @@ from ... import extras
 from ...errors import RegistrationError
 from ...model import CallToolResult, ContentBlock, ResourceContents, Result
 from ..media import Media
-from . import problems, pydantic_models
+from . import pydantic_models, validation_errors
+from .annotation_schemas import Schemas, decoder_of
 from .parameters import MISSING, Signature, is_union
 from .plain_types import UNWRITABLE, encode
-from .problems import ReturnError
-from .schemas import Schemas, decoder_of
+from .validation_errors import ReturnError
 
 if TYPE_CHECKING:
     from ...json_schema.validation import Validator
@@ -52,7 +52,7 @@ class Output(Struct, frozen=True, eq=False):
         except ReturnError:
             raise
         except UNWRITABLE as error:
-            raise ReturnError(self.name, [problems.read(str(error), self.schema)]) from error
+            raise ReturnError(self.name, [validation_errors.read(str(error), self.schema)]) from error
 
 
 def output_of(signature: Signature, given: Any, structured: bool | None) -> Output | None:

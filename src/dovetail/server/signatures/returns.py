@@ -16,15 +16,15 @@ from msgspec import UNSET
 from ... import model as m
 from ...json_schema.problem import Problem
 from ...shapes import is_list, is_object
-from ...wire.dialects.base import VENDOR
 from ...wire.dialects.contents import LINK, LINK_TYPE
+from ...wire.dialects.dialect import VENDOR
 from ...wire.frames import encode as write_message
 from ..media import Media
-from . import problems
+from . import validation_errors
 from .functions import Function
 from .outputs import Output, is_content
 from .plain_types import UNWRITABLE, encode
-from .problems import ReturnError
+from .validation_errors import ReturnError
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -91,7 +91,7 @@ def writable(value: R, name: str, kind: str | None = None) -> R:
     try:
         write_message(value)
     except UNWRITABLE as error:
-        raise ReturnError(name, [problems.read(str(error), {})], kind) from error
+        raise ReturnError(name, [validation_errors.read(str(error), {})], kind) from error
     return value
 
 
@@ -236,7 +236,7 @@ def _message_of(value: dict[str, Any], name: str, *, bare: bool) -> m.PromptMess
     try:
         return msgspec.convert({**value, "content": content}, m.PromptMessage)
     except msgspec.ValidationError as error:
-        raise ReturnError(name, [problems.read(str(error), {})], "prompt_render_failed") from error
+        raise ReturnError(name, [validation_errors.read(str(error), {})], "prompt_render_failed") from error
 
 
 # JSON
@@ -246,7 +246,7 @@ def _write(value: Any, name: str, kind: str | None = None) -> bytes:
     try:
         return encode(value)
     except UNWRITABLE as error:
-        raise ReturnError(name, [problems.read(str(error), {})], kind) from error
+        raise ReturnError(name, [validation_errors.read(str(error), {})], kind) from error
 
 
 def _text(written: bytes) -> str:

@@ -17,9 +17,9 @@ from ...core.channel import Call, Channel, PlainChannel, ServerRequestsNotSuppor
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...wire.methods import METHODS
 from ...wire.seal import digest
-from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, plain
-from ..asking.questions import Question
-from ..running import stop_clock
+from ..execution import stop_clock
+from ..input_requests.client_requests import Asking, InputRequired, LegacyAsking, Unwind, plain
+from ..input_requests.request_kinds import Question
 
 if TYPE_CHECKING:
     from ..server import Server

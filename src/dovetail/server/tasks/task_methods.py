@@ -17,11 +17,11 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, ServerRequestsNotSupported
+from ...core.input_rounds import put
 from ...core.metadata import check
 from ...core.rights import unknown, visible
-from ...core.rounds import put
-from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
+from ...core.task_views import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...drivers.middleware_chain import Next, Request
 from ...errors import ProtocolError, Refusal
 from ...model import (
@@ -37,13 +37,13 @@ from ...model import (
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
 from ...settings import NAME_ECHO
-from ...wire.dialects.base import REASON, error_from_wire
+from ...wire.dialects.dialect import REASON, error_from_wire
 from ..composition import TaskTool
-from ..listing import open_cursor, page_size, seal_cursor
-from ..registering.register import RegisteredTool
-from .jobs import Job
-from .wishes import Wish, erlmcp_wish
-from .work import Tasks
+from ..list_pages import open_cursor, page_size, seal_cursor
+from ..registry.component_tables import RegisteredTool
+from .task_jobs import Job
+from .task_options import Wish, erlmcp_wish
+from .task_runner import Tasks
 
 if TYPE_CHECKING:
     from ..server import Server

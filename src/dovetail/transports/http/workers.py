@@ -28,7 +28,7 @@ from typing import Any, Final, NoReturn
 
 from ...errors import DovetailError
 from ..bind_address import print_line
-from ..running import EXIT_INTERRUPTED, STOP_SIGNALS, exit_now
+from ..main_loop import EXIT_INTERRUPTED, STOP_SIGNALS, exit_now
 
 log = logging.getLogger("dovetail.workers")
 

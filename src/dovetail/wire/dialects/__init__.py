@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
-from .profiles import MCP_CLIENT, MINIMCP, OFFICIAL
+from .dialect import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
+from .dialect_profiles import MCP_CLIENT, MINIMCP, OFFICIAL
 
 if TYPE_CHECKING:
     from .erlmcp import ERLMCP

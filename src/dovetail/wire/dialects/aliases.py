@@ -14,8 +14,8 @@ from msgspec import UNSET, Struct
 
 from ...model import ModelPreferences, ServerCapabilities
 from ...shapes import Object, is_list, is_object
-from .base import Alias, extra
 from .contents import block, blocks, contents, definition, iso_time, linked_contents, objects, rename
+from .dialect import Alias, extra
 
 METHODS: dict[str, str] = {
     "initialized": "notifications/initialized",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...shapes import Object, is_list, is_object
-from .base import extra
+from .dialect import extra
 
 ANNOTATIONS = ("audience", "priority", "lastModified")
 LINK = "resourceLink"

@@ -19,8 +19,8 @@ from ...settings import Limits, Timeouts
 from ...shapes import Object, is_list, is_object
 from ..methods import FOLLOWING
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
-from .base import Dialect, column, restore, take_extra
 from .contents import LINK, milliseconds, objects, rename
+from .dialect import Dialect, column, restore, take_extra
 
 MESSAGES = {
     # The documents have one text per code; what was wrong this time is in ``data``.

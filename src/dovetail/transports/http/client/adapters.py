@@ -17,13 +17,13 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from ....client.fetch import Fetch
+from ....client.http_client import Fetch
 from ....errors import TransportError
 from ....settings import GOODBYE
-from .addresses import address_of, shown
-from .dialing import unreachable
-from .inflating import Body
-from .routes import ENCODINGS, request, route_to
+from .connect_socket import unreachable
+from .decompression import Body
+from .url_parts import address_of, shown
+from .url_routes import ENCODINGS, request, route_to
 
 log = logging.getLogger("dovetail.client")
 

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from ....client.fetch import Pinnable, Response, Send
+from ....client.http_client import Pinnable, Response, Send
 from ....errors import TransportError
 from .address_class import PUBLIC, highest, leads_inside
-from .addresses import address_of, same_origin, shown
+from .url_parts import address_of, same_origin, shown
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NETWORK_CAUSES: Final = frozenset({"refused", "unresolved", "tls", "eof", "reset", "proxy", "closed"})
@@ -109,7 +109,7 @@ async def guarded_fetch(
         async with asyncio.timeout(timeout):
             if send is not None:
                 return await follow.fetch(send)
-            from .pool import HttpFetch  # only a fetch needs the HTTP client
+            from .connection_pool import HttpFetch  # only a fetch needs the HTTP client
 
             async with HttpFetch().session() as own:
                 return await follow.fetch(own)

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from ....client.config import ClientConfig
+from ....client.client_config import ClientConfig
 from ....client.conversation import Conversation
-from ....client.fetch import Fetch, Response
+from ....client.http_client import Fetch, Response
 from ....core.channel import Link
 from ....drivers.requests import Outgoing
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
@@ -36,7 +36,7 @@ from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
-from .requests import OriginRequests, excerpt, media_type, quote, refusal_reason, status_error
+from .http_requests import OriginRequests, excerpt, media_type, quote, refusal_reason, status_error
 
 LONGEST_SESSION_ID: Final = 8 << 10
 """Characters; it goes with every request, and servers limit what they read of a head."""

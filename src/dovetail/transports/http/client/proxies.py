@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ....errors import TransportError
 from ..server.guards import is_loopback
-from .addresses import Origin, address_of, shown
+from .url_parts import Origin, address_of, shown
 
 _SEPARATORS = re.compile(r"[\s,]+").split
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
-from ....auth.settings import PAGE_BYTES
+from ....auth.auth_settings import PAGE_BYTES
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -23,7 +23,7 @@ from ....drivers.middleware_chain import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
 from ....settings import HttpOptions
-from ....telemetry.detecting import metrics_wanted
+from ....telemetry.auto_instrument import metrics_wanted
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME

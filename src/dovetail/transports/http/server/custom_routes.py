@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from ....core.principal import Principal
-from ....core.routes import Request, Response, Route
+from ....core.route_handlers import Request, Response, Route
 from ....drivers.middleware_chain import Door
 from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions
-from ....telemetry.detecting import metrics_wanted
+from ....telemetry.auto_instrument import metrics_wanted
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .identity import Identity
 

@@ -18,7 +18,7 @@ from ....core.admit import Admission
 from ....core.channel import Service
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
-from ....core.routes import Route
+from ....core.route_handlers import Route
 from ....drivers.middleware_chain import Door, Middleware, Wrapper
 from ....errors import (
     LATER,

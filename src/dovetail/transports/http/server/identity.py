@@ -20,7 +20,7 @@ from ....settings import HttpOptions
 from .http_exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
 
 if TYPE_CHECKING:
-    from ....auth.server.gate import Gate
+    from ....auth.server.authenticate import Gate
 
 LONGEST_TIMER: Final = 31_536_000.0
 """Seconds; no stream lives that long, whatever its token says."""
@@ -42,7 +42,7 @@ class Identity:
         """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
         if auth is not None:
             from ....auth.core.resource import WELL_KNOWN  # a server that asks nobody does without all this
-            from ....auth.server.gate import Gate
+            from ....auth.server.authenticate import Gate
 
             self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
             self._gate = Gate(
@@ -105,7 +105,7 @@ class Identity:
         if not isinstance(error, MissingScope):
             return ()
         if self._gate is None:
-            from ....auth.server.gate import plain_challenge
+            from ....auth.server.authenticate import plain_challenge
 
             return (("www-authenticate", plain_challenge(error)),)
         said = self._gate.challenge(error, head)

@@ -1,0 +1,138 @@
+"""DPoP: tokens that are worth nothing without our key (RFC 9449, SEP-1932)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from ...client.auth import AuthRequest
+from ...client.http_client import Send
+from ..auth_settings import NONCE_LENGTH, NONCES_KEPT
+from ..core import combined_challenge as demands
+from ..core import oauth_urls
+from ..core.combined_challenge import Demand
+from ..core.flow import Held
+from .authorizer import Authorizer
+from .signing import KeySigner, digest
+
+
+class KeyProver:
+    """Makes the proofs of one key, with the nonces that servers want in them."""
+
+    def __init__(self, signer: KeySigner) -> None:
+        self._signer = signer
+        self._nonces: dict[str, str] = {}
+
+    @property
+    def thumbprint(self) -> str:
+        return self._signer.thumbprint
+
+    def proof(self, method: str, url: str, token: str | None = None) -> str:
+        parts = urlsplit(url)
+        claims: dict[str, Any] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": method,
+            "htu": urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")),
+            "iat": int(time.time()),
+        }
+        if token is not None:
+            claims["ath"] = digest(token)
+        nonce = self._nonces.get(oauth_urls.origin(url))
+        if nonce is not None:
+            claims["nonce"] = nonce
+        return self._signer.sign(claims, {"typ": "dpop+jwt", "jwk": self._signer.public})
+
+    def take_nonce(self, url: str, nonce: str) -> None:
+        if nonce and len(nonce) <= NONCE_LENGTH:
+            origin = oauth_urls.origin(url)
+            self._nonces.pop(origin, None)
+            if len(self._nonces) >= NONCES_KEPT:
+                del self._nonces[next(iter(self._nonces))]
+            self._nonces[origin] = nonce
+
+    def knows(self, url: str, nonce: str) -> bool:
+        return self._nonces.get(oauth_urls.origin(url)) == nonce
+
+
+class DPoP:
+    """Any of the other ways to log in, with tokens bound to a key of this client: ``DPoP(OAuth())``.
+
+    The key is made once for each server and kept in the store of ``inner``, beside the tokens it is good for.
+
+    Raises:
+        TypeError: ``inner`` is none of the ways that `dovetail.auth` has.
+        ValueError: there is no such algorithm.
+    """
+
+    def __init__(self, inner: Authorizer, *, algorithm: str = "ES256") -> None:
+        if not isinstance(cast("Any", inner), Authorizer):
+            raise TypeError("DPoP takes one of OAuth, ClientCredentials, DeviceCode and the like")
+        KeySigner.made_for(algorithm)
+        self.inner = inner
+        self._algorithm = algorithm
+        self._provers: dict[str, KeyProver] = {}
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        prover = await self._prover(request.url)
+        held = await self.inner.current(request, prover)
+        if held is None:
+            return {}
+        token = held.tokens.access_token
+        proof = prover.proof(request.method, _http(request.target), token)
+        return {"Authorization": f"DPoP {token}", "DPoP": proof}
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        """Take the nonce of an answer, and answer its challenge.
+
+        Raises:
+            AuthError: there is no authorization to be had.
+        """
+        prover = await self._prover(request.url)
+        target, nonce = _http(request.target), headers.get("DPoP-Nonce")
+        fresh = nonce is not None and not prover.knows(target, nonce)
+        if nonce is not None:
+            prover.take_nonce(target, nonce)
+        if status not in (401, 403):
+            return False
+        demand = demands.read(headers.get("WWW-Authenticate"))
+        if demand.error == "use_dpop_nonce":
+            return fresh  # the token is good, the proof was not
+        return await self.inner.challenged(request, sent.get("Authorization", ""), status, demand, prover)
+
+    async def log_in(self, url: str, send: Send, demand: Demand) -> Held:
+        """Log in to the server at ``url``, whatever is held for it. Raises `AuthError`: that failed."""
+        return await self.inner.log_in(url, send, demand, await self._prover(url))
+
+    async def log_out(self, url: str, send: Send) -> bool | None:
+        """Forget tokens and key for ``url`` and have the tokens revoked; see `Authorizer.log_out`."""
+        revoked = await self.inner.log_out(url, send)
+        self._provers.pop(url, None)
+        await self.inner.store.delete(("dpop", url, self._algorithm))
+        return revoked
+
+    async def _prover(self, url: str) -> KeyProver:
+        prover = self._provers.get(url)
+        if prover is None:
+            prover = KeyProver(await self._signer(url))
+            prover = self._provers.setdefault(url, prover)
+        return prover
+
+    async def _signer(self, url: str) -> KeySigner:
+        key = ("dpop", url, self._algorithm)
+        kept = await self.inner.store.get(key)
+        if kept is not None:
+            return KeySigner.of_jwk(msgspec.json.decode(kept), self._algorithm)
+        signer = KeySigner.made_for(self._algorithm)
+        await self.inner.store.put(key, msgspec.json.encode(signer.private))
+        return signer
+
+
+def _http(url: str) -> str:
+    return f"http{url[2:]}" if url.startswith(("ws://", "wss://")) else url

@@ -1,0 +1,161 @@
+"""Calling a server in the name of whoever calls us: their token, exchanged for one of its own (RFC 8693)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ...client.auth import AuthRequest
+from ...transports.http.client.guarded_fetch import AddressGuard
+from ..auth_settings import AUTHORIZATION_SECONDS, EXCHANGED_SECONDS, REFUSALS_KEPT, REFUSED_SECONDS
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
+from ..core.registration import NONE, SECRET_BASIC, SECRET_POST, Identity
+from ..core.resource import canonical
+from ..core.scopes import scope_list
+from ..core.token_exchange import Endpoint, exchange, find_endpoint, known_endpoint
+from ..core.token_set import Tokens
+from .authorizer import World
+from .flow_runner import Driver
+from .storage import MemoryTokens
+
+_METHODS = (NONE, SECRET_BASIC, SECRET_POST)
+
+
+class TokenExchange:
+    """Exchanges the token of each caller for one of a server behind: ``Proxy(url, auth=TokenExchange(…))``.
+
+    Tokens are exchanged at ``token_endpoint``, or at the one that the metadata of ``issuer`` names, where we are known
+    as ``client_id``. They are for ``audience`` or ``resource``; without either, the URL of the server is the resource.
+    ``timeout`` (seconds) is the most that an exchange may take. ``allow_private`` lets an issuer on the internet name
+    an endpoint in your network.
+
+    Raises:
+        ValueError: neither or both places are given, or something is no URL, scope or method.
+    """
+
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        client_secret: str | None = None,
+        token_endpoint: str | None = None,
+        issuer: str | None = None,
+        audience: str | None = None,
+        resource: str | None = None,
+        scopes: str | Sequence[str] = (),
+        token_endpoint_auth_method: str | None = None,
+        timeout: float = AUTHORIZATION_SECONDS,
+        allow_private: bool = False,
+    ) -> None:
+        method = token_endpoint_auth_method
+        if (token_endpoint is None) == (issuer is None):
+            raise ValueError("give token_endpoint or issuer")
+        if method is not None and method not in _METHODS:
+            raise ValueError(f"token_endpoint_auth_method is one of {', '.join(_METHODS)}")
+        place = token_endpoint or issuer or ""
+        try:
+            oauth_urls.secure(place, "token_endpoint" if issuer is None else "issuer", "client")
+        except AuthError as error:
+            raise ValueError(error.message) from None
+        self._identity = Identity(
+            client_id=client_id, client_secret=client_secret, issuer=issuer, method=method
+        )
+        self._issuer = issuer
+        self._endpoint: Endpoint | None = (
+            None if token_endpoint is None else known_endpoint(token_endpoint, self._identity)
+        )
+        named = {"audience": audience, "resource": resource, "scope": " ".join(scope_list(scopes))}
+        self._wanted = {name: value for name, value in named.items() if value}
+        self._timeout = timeout
+        self._guard = AddressGuard(place, allow_private=allow_private)
+        self._refused: OrderedDict[bytes, tuple[AuthError, float]] = OrderedDict()
+
+    async def obtain(self, subject: str, request: AuthRequest) -> Tokens:
+        """A token for the server of ``request`` in the name of whose ``subject`` is.
+
+        Raises:
+            AuthError: there is none; what was refused is not asked for again at once.
+        """
+        key = hashlib.sha256(subject.encode()).digest()
+        refusal, until = self._refused.get(key, (None, 0.0))
+        if refusal is not None and time.monotonic() < until:
+            raise refusal
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._obtain(subject, request)
+        except TimeoutError:
+            where = oauth_urls.origin(self._issuer or "" if self._endpoint is None else self._endpoint.url)
+            text = f"the token exchange ({where}): no answer within {self._timeout:g} s"
+            raise AuthError(text, fault="authorization server") from None
+        except AuthError as error:
+            if error.error is not None:
+                self._refused[key] = error, time.monotonic() + REFUSED_SECONDS
+                if len(self._refused) > REFUSALS_KEPT:
+                    self._refused.popitem(last=False)
+            raise
+
+    async def _obtain(self, subject: str, request: AuthRequest) -> Tokens:
+        driver = Driver(request.send, MemoryTokens(), self._guard)
+        if self._endpoint is None:
+            self._endpoint = await driver.run(find_endpoint(self._issuer or "", self._identity))
+        wanted = self._wanted
+        if not wanted.keys() & {"audience", "resource"}:
+            url = request.url
+            wanted = wanted | {"resource": canonical(f"http{url[2:]}" if url.startswith("ws") else url)}
+        world = World(None)
+        tokens = await driver.run(exchange(self._endpoint, subject, wanted, world))
+        if tokens.expires_at is None:
+            tokens = replace(tokens, expires_at=world.now() + EXCHANGED_SECONDS, lifetime=EXCHANGED_SECONDS)
+        return tokens
+
+
+class ExchangedToken:
+    """The authorization of one connection, which is one caller's. Its tokens are kept in memory alone."""
+
+    def __init__(self, exchange: TokenExchange, subject: str) -> None:
+        self._exchange = exchange
+        self.subject = subject
+        """The caller's token, the one that came last: the next exchange needs one that is still good."""
+        self._tokens: Tokens | None = None
+        self._sent = 0
+        """Requests that went out with it."""
+        self._lock = asyncio.Lock()
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        """The header for one request; whoever waits for an exchange gets what comes of it."""
+        tokens = self._tokens
+        if tokens is None or tokens.due(time.time()):
+            async with self._lock:
+                tokens = self._tokens
+                if tokens is None or tokens.due(time.time()):
+                    tokens = self._tokens = await self._exchange.obtain(self.subject, request)
+                    self._sent = 0
+        self._sent += 1
+        return {"Authorization": f"Bearer {tokens.access_token}"}
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        """After a 401 the token is exchanged anew, once.
+
+        Raises:
+            AuthError: the server does not accept what was exchanged for it.
+        """
+        if status != 401:
+            return False
+        tokens = self._tokens
+        if tokens is not None and sent.get("Authorization") == f"Bearer {tokens.access_token}":
+            self._tokens = None
+            if self._sent <= 1:
+                raise AuthError(
+                    "the server does not accept the token that was exchanged for it",
+                    fault="client",
+                    advice="is it the right audience, or resource?",
+                )
+        return True

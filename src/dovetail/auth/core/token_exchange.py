@@ -1,0 +1,87 @@
+"""Token exchange (RFC 8693): the token of somebody who calls us for one that is good elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import oauth_urls
+from .auth_errors import AuthError
+from .discovery import Place, find_server
+from .registration import NONE, SECRET_BASIC, Identity, Registration, preregistered
+from .steps import Answer, Flow, Quiet, Sources, post
+from .token_endpoint import ask_proving, authenticate_client
+from .token_error_response import refused
+from .token_set import Tokens, check_token, read_tokens
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
+
+
+class Endpoint(Quiet, frozen=True):
+    """Where tokens are exchanged, and who we are there."""
+
+    url: str
+    client: Registration
+    configured: bool
+    """The address is the user's own word."""
+
+
+class IssuedToken(Quiet, frozen=True):
+    access_token: str
+    issued_token_type: str | None = None
+
+
+def known_endpoint(url: str, identity: Identity) -> Endpoint:
+    """The endpoint at an address that the user gave."""
+    client = Registration(
+        issuer=oauth_urls.origin(url),
+        client_id=identity.client_id or "",
+        client_secret=identity.client_secret,
+        method=identity.method or (NONE if identity.client_secret is None else SECRET_BASIC),
+    )
+    return Endpoint(url, client, True)
+
+
+def find_endpoint(issuer: str, identity: Identity) -> Flow[Endpoint]:
+    """The endpoint that the metadata of ``issuer`` names.
+
+    Raises:
+        AuthError: there is none.
+    """
+    place = Place("", (yield from find_server(issuer)))
+    return Endpoint(place.token_endpoint, preregistered(place, identity, None), False)
+
+
+def ask_exchange(what: str, endpoint: Endpoint, form: Mapping[str, str], sources: Sources) -> Flow[Answer]:
+    whole = {"grant_type": EXCHANGE, **form}
+    headers = authenticate_client(endpoint.client, whole, sources)
+    request = post(what, endpoint.url, whole, headers, configured=endpoint.configured)
+    return (yield from ask_proving(request, None))
+
+
+def exchange(endpoint: Endpoint, subject: str, wanted: Mapping[str, str], sources: Sources) -> Flow[Tokens]:
+    """A token for what is ``wanted`` (``audience``, ``resource``, ``scope``) in the name of whose ``subject`` is.
+
+    Raises:
+        AuthError: there is none.
+    """
+    form = {
+        "requested_token_type": ACCESS_TOKEN,
+        "subject_token": check_token(subject, "caller's token"),
+        "subject_token_type": ACCESS_TOKEN,
+        **wanted,
+    }
+    answer = yield from ask_exchange("the exchanged token", endpoint, form, sources)
+    issuer = endpoint.client.issuer
+    if answer.status != 200:
+        raise refused(answer, f"{issuer} does not exchange the caller's token")
+    found = answer.read(IssuedToken, "the answer to the token exchange", "authorization server")
+    if found.issued_token_type not in (None, ACCESS_TOKEN, JWT):
+        raise AuthError(f"{issuer} gave no access token in exchange", fault="authorization server")
+    if found.access_token == subject:
+        # Whoever is behind could use it here, in the caller's name.
+        raise AuthError(
+            f"{issuer} gave the caller's own token back, which is not passed on", fault="authorization server"
+        )
+    return read_tokens(answer, sources.now())

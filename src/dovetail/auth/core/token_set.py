@@ -1,0 +1,96 @@
+"""Tokens: read from the answer of a token endpoint, kept, and renewed in time."""
+
+from __future__ import annotations
+
+import re
+
+from ..auth_settings import RENEWAL_MARGIN, TOKEN_SIZE
+from .auth_errors import AuthError
+from .steps import Answer, Quiet
+
+# RFC 6750, 2.1: b64token; what else is visible ASCII does no harm in a header.
+_TOKEN = re.compile(r"[!-~]+")
+
+
+class Tokens(Quiet, frozen=True, kw_only=True, omit_defaults=True):
+    """What an authorization server gave us for one resource."""
+
+    access_token: str
+    token_type: str = "Bearer"
+    expires_at: float | None = None
+    """Seconds since the epoch; None when it did not say."""
+    lifetime: float = 0
+    refresh_token: str | None = None
+    scopes: tuple[str, ...] | None = None
+    """What was granted; None means all that was asked for."""
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to renew: shortly before the end, so that no request arrives with a token that is over."""
+        if self.expires_at is None:
+            return False
+        return now >= self.expires_at - min(RENEWAL_MARGIN, self.lifetime / 10)
+
+
+class TokenAnswer(Quiet, frozen=True):
+    """What a token endpoint answers (RFC 6749, 5.1; OpenID Connect Core, 3.1.3.3)."""
+
+    access_token: str
+    token_type: str | None = None
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | list[str] | None = None
+    """A list at some providers, which is against RFC 6749."""
+    id_token: str | None = None
+
+    @property
+    def scopes(self) -> tuple[str, ...] | None:
+        return None if self.scope is None else _split(self.scope)
+
+
+def _split(scope: str | list[str]) -> tuple[str, ...]:
+    return tuple(scope.split() if isinstance(scope, str) else scope)
+
+
+def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
+    """The tokens of a successful answer; ``proven`` when they have to be bound to our key.
+
+    Raises:
+        AuthError: there is none in it that may be used.
+    """
+    what = "the answer of the token endpoint"
+    found = answer.read(TokenAnswer, what, "authorization server")
+    check_token(found.access_token, "access token")
+    kind = (found.token_type or "Bearer").lower()
+    wanted = "dpop" if proven else "bearer"
+    if kind != wanted:
+        said = kind if kind in ("bearer", "dpop", "mac", "n_a") else "another type"
+        raise AuthError(
+            f"the token endpoint gave a token of type {said}, not {wanted}", fault="authorization server"
+        )
+    lifetime = seconds(found.expires_in)
+    return Tokens(
+        access_token=found.access_token,
+        token_type="DPoP" if proven else "Bearer",
+        expires_at=None if lifetime is None else now + lifetime,
+        lifetime=lifetime or 0,
+        refresh_token=found.refresh_token or None,
+        scopes=found.scopes,
+    )
+
+
+def check_token(token: str, what: str) -> str:
+    """``token`` itself.
+
+    Raises:
+        AuthError: it cannot stand in a header.
+    """
+    if len(token) > TOKEN_SIZE or not _TOKEN.fullmatch(token):
+        raise AuthError(f"the {what} is nothing that can be sent in a header", fault="authorization server")
+    return token
+
+
+def seconds(value: float | str | None) -> float | None:
+    """``expires_in`` as a number; None when it says nothing that can be used."""
+    if isinstance(value, str):
+        value = float(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
+    return value if value is not None and 0 < value < 1e11 else None

@@ -1,0 +1,312 @@
+"""`OAuthProxy` and `OidcProxy`: ``Server(auth=…)`` with users of a provider that registers no MCP clients."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from msgspec import Struct
+
+from ...core.principal import Principal
+from ...stores.base import Store
+from ...stores.memory_store import MemoryStore
+from ...transports.http.client.guarded_fetch import AddressGuard
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
+from ..core.client_metadata import METHODS, SCHEMES
+from ..core.oauth_error import Denial
+from ..core.registration import SECRET_POST
+from ..core.resource import canonical
+from ..core.scopes import scope_list
+from ..server.verifier import Scope, Verifier
+from ..server.verifier_routes import Page, PageAnswer, PageRequest
+from .issued_tokens import ProxyTokens
+from .presets import find_preset
+from .provider import Endpoints, Provider
+from .proxy_login import Logins, Place
+from .proxy_pages import ANYBODY, json_answer
+from .registered_clients import ProxyClients
+from .sealed_records import Vault
+
+Key = bytes | str | Sequence[bytes | str]
+
+
+class ProxyOptions(TypedDict, total=False):
+    """What both proxies take; `ProxySettings` has the meanings."""
+
+    subject: str
+    provider_scopes: str | Iterable[str]
+    extra: Mapping[str, str]
+    method: str
+    scopes: str | Iterable[str]
+    admit: Callable[[Principal], Any] | None
+    redirect_schemes: Collection[str]
+    allow_private: bool
+    key: Key | None
+    store: Store | None
+    clock: Callable[[], float]
+
+
+class ProxySettings(Struct, frozen=True, eq=False, kw_only=True):
+    """How a proxy works."""
+
+    subject: str = "sub"
+    """The member of what the provider says about a user that tells users apart."""
+    provider_scopes: str | Iterable[str] = ()
+    """What is asked of the provider. What MCP clients ask of us is another matter: the scopes of this server."""
+    extra: Mapping[str, str] = {}
+    """Further parameters of the provider's login page."""
+    method: str = SECRET_POST
+    """How the provider's token endpoint recognises us: client_secret_post or client_secret_basic."""
+    scopes: str | Iterable[str] = ()
+    """Scopes of ours that every caller needs."""
+    admit: Callable[[Principal], Any] | None = None
+    """Gets the principal who has logged in: True, False, or the scopes this user may have. It may be awaited."""
+    redirect_schemes: Collection[str] = SCHEMES
+    """Schemes of applications that users may be sent back to, beside https, loopback and reverse domain names."""
+    allow_private: bool = False
+    """Client ID Metadata Documents may lie in private networks."""
+    key: Key | None = None
+    """What lies in the store is encrypted with it: several to rotate, the first encrypts. By default client_secret."""
+    store: Store | None = None
+    """By default the server's, and without one a memory of its own: who logs in takes no room from anybody else."""
+    clock: Callable[[], float] = time.time
+
+
+class OAuthProxy(Verifier):
+    """Users log in at a provider that knows one client, us; MCP clients register here, and get tokens of ours.
+
+    ``audience`` is the public URL of the MCP endpoint. The pages lie beside it, and ``…/auth/callback`` there is the
+    redirect URI to be registered with the provider. ``userinfo`` is asked who a user is; without it, each login is
+    somebody of its own. Every user of the provider gets in, and may give a client every scope it asks for, unless
+    ``admit`` says otherwise. `ProxySettings` has the other options.
+
+    Raises:
+        ValueError: an argument cannot be used; the text says which.
+    """
+
+    def __init__(
+        self,
+        *,
+        authorize: str,
+        token: str,
+        client_id: str,
+        client_secret: str | None = None,
+        audience: str,
+        userinfo: str | None = None,
+        revocation: str | None = None,
+        issuer: str | None = None,
+        **options: Unpack[ProxyOptions],
+    ) -> None:
+        endpoints = Endpoints(
+            authorize=_secure(authorize, "authorize"),
+            token=_secure(token, "token"),
+            issuer=issuer or oauth_urls.origin(authorize),
+            userinfo=None if userinfo is None else _secure(userinfo, "userinfo"),
+            revocation=None if revocation is None else _secure(revocation, "revocation"),
+        )
+        self._begin(endpoints, client_id, client_secret, audience, ProxySettings(**options))
+
+    def _begin(
+        self,
+        endpoints: Endpoints | str,
+        client_id: str,
+        client_secret: str | None,
+        audience: str,
+        settings: ProxySettings,
+    ) -> None:
+        super().__init__(scopes=settings.scopes)
+        self.audience = canonical(_secure(audience, "audience"))
+        base = (
+            self.audience.rpartition("/")[0]
+            if oauth_urls.origin(self.audience) != self.audience
+            else self.audience
+        )
+        self.issuers = (base,)
+        self._place = Place(base, self.audience, self.scopes)
+        self._settings = settings
+        if settings.method not in METHODS:
+            raise ValueError(f"method is one of {', '.join(METHODS)}")
+        self._provider = Provider(
+            endpoints,
+            client_id,
+            client_secret,
+            method=settings.method,
+            scopes=scope_list(settings.provider_scopes),
+            extra=settings.extra,
+            subject=settings.subject,
+            clock=settings.clock,
+        )
+        default = client_secret or secrets.token_bytes(32)
+        self._keys = _keys(default if settings.key is None else settings.key)
+        self._tokens: ProxyTokens | None = None
+        self._clients: ProxyClients | None = None
+        self._logins: Logins | None = None
+
+    @classmethod
+    def preset(
+        cls,
+        name: str,
+        *,
+        client_id: str,
+        client_secret: str,
+        audience: str,
+        tenant: str | None = None,
+        domain: str | None = None,
+        url: str | None = None,
+        realm: str | None = None,
+        **options: Unpack[ProxyOptions],
+    ) -> OAuthProxy:
+        """The proxy for a provider that is known by name, such as github, google or entra: a row of `PRESETS`.
+
+        Raises:
+            ValueError: there is no such preset, or it needs to know more.
+        """
+        row = find_preset(name, {"tenant": tenant, "domain": domain, "url": url, "realm": realm})
+        kept: ProxyOptions = {"subject": row.subject, "provider_scopes": row.scopes, "extra": row.extra}
+        whole: ProxyOptions = {**kept, **options}
+        if row.config_url is not None:
+            where = row.config_url
+            return OidcProxy(
+                config_url=where, client_id=client_id, client_secret=client_secret, audience=audience, **whole
+            )
+        return OAuthProxy(
+            authorize=row.authorize,
+            token=row.token,
+            userinfo=row.userinfo,
+            client_id=client_id,
+            client_secret=client_secret,
+            audience=audience,
+            **whole,
+        )
+
+    # --- a verifier -------------------------------------------------------------------------------------------------
+
+    def attach(self, store: Store | None) -> None:
+        """Keep everything in ``store``, unless another one was given."""
+        if self._tokens is not None:
+            return
+        settings, place = self._settings, self._place
+        given = store if settings.store is None else settings.store
+        vault = Vault(self._keys, MemoryStore(clock=settings.clock) if given is None else given)
+        guard = AddressGuard(None, allow_private=settings.allow_private)
+        self._clients = clients = ProxyClients(vault, guard, settings.redirect_schemes, settings.clock)
+        self._logins = Logins(place, vault, clients, self._provider, settings.admit, settings.clock)
+        self._tokens = ProxyTokens(
+            place, vault, clients, self._provider, settings.clock, bounded=given is None
+        )
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        return None if self._tokens is None else await self._tokens.verify(token)
+
+    async def provider_token(self, principal: Principal | None) -> str:
+        """The provider's own access token of a user, for calls to its API: ``provider_token(ctx.principal)``.
+
+        It is renewed when it has to be. Do not hand it to the client.
+
+        Raises:
+            DovetailError: the login is over, or the provider cannot be asked now.
+        """
+        if self._tokens is None or principal is None:
+            raise RuntimeError("there is no principal of this proxy here")
+        return await self._tokens.provider_token(principal)
+
+    def pages(self, path: str) -> Mapping[str, Page]:
+        """Where our pages lie, for an endpoint at ``path``."""
+        assert self._logins is not None
+        assert self._tokens is not None
+        folder = path.rstrip("/").rpartition("/")[0]
+        known = ("oauth-authorization-server", "openid-configuration")
+        places: dict[str, Page] = {f"/.well-known/{name}{folder}": self._metadata for name in known}
+        # An issuer with a path is looked for below it, too: all that reaches us where we are mounted below a prefix.
+        places |= {f"{folder}/.well-known/{name}": self._metadata for name in known}
+        return places | {
+            f"{folder}/authorize": self._logins.authorize,
+            f"{folder}/consent": self._logins.consent,
+            f"{folder}/auth/callback": self._logins.callback,
+            f"{folder}/token": _open(self._tokens.token),
+            f"{folder}/revoke": _open(self._tokens.revoke),
+            f"{folder}/register": _open(self._register),
+        }
+
+    async def _metadata(self, request: PageRequest) -> PageAnswer:
+        """RFC 8414."""
+        if request.method not in ("GET", "OPTIONS"):
+            return PageAnswer(405, headers=(*ANYBODY, ("allow", "GET")))
+        base = self._place.base
+        found: dict[str, Any] = {
+            "issuer": base,
+            "authorization_endpoint": f"{base}/authorize",
+            "token_endpoint": f"{base}/token",
+            "registration_endpoint": f"{base}/register",
+            "revocation_endpoint": f"{base}/revoke",
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": METHODS,
+            "revocation_endpoint_auth_methods_supported": METHODS,
+            "code_challenge_methods_supported": ["S256"],
+            "client_id_metadata_document_supported": True,
+            "authorization_response_iss_parameter_supported": True,
+        }
+        scopes = sorted(request.offered.union(self.scopes))
+        return json_answer(found | ({"scopes_supported": scopes} if scopes else {}))
+
+    async def _register(self, request: PageRequest) -> PageAnswer:
+        assert self._clients is not None
+        if request.method != "POST":
+            return PageAnswer(405, headers=(*ANYBODY, ("allow", "POST")))
+        try:
+            return json_answer(self._clients.register(request.body), 201)
+        except Denial as error:
+            return json_answer({"error": error.error, "error_description": error.description}, 400)
+
+
+class OidcProxy(OAuthProxy):
+    """`OAuthProxy` for a provider with OpenID Connect: ``config_url`` says where everything is.
+
+    Who a user is stands in the ID token, which is verified: signature, issuer, audience, time and nonce.
+
+    Raises:
+        ValueError: an argument cannot be used; the text says which.
+    """
+
+    def __init__(
+        self,
+        *,
+        config_url: str,
+        client_id: str,
+        client_secret: str | None = None,
+        audience: str,
+        **options: Unpack[ProxyOptions],
+    ) -> None:
+        whole: ProxyOptions = {"provider_scopes": "openid", **options}
+        settings = ProxySettings(**whole)
+        self._begin(_secure(config_url, "config_url"), client_id, client_secret, audience, settings)
+
+
+def _open(answer: Page) -> Page:
+    """``answer``, with what browsers ask before a page of another origin may."""
+
+    async def with_preflight(request: PageRequest) -> PageAnswer:
+        return PageAnswer(204, headers=ANYBODY) if request.method == "OPTIONS" else await answer(request)
+
+    return with_preflight
+
+
+def _keys(given: Key) -> list[bytes]:
+    several = [given] if isinstance(given, bytes | str) else given
+    keys = [one.encode() if isinstance(one, str) else bytes(one) for one in several]
+    if not keys or any(len(one) < 16 for one in keys):
+        raise ValueError(
+            "a key has at least 16 bytes; give key=secrets.token_bytes(32), or a longer client_secret"
+        )
+    return keys
+
+
+def _secure(url: str, what: str) -> str:
+    try:
+        return oauth_urls.secure(url, what, "server")
+    except AuthError as error:
+        raise ValueError(error.message) from None

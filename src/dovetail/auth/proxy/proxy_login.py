@@ -1,0 +1,264 @@
+"""The way of a browser: what the client wants, whether the user agrees, the provider's login, and back to the client.
+
+    /authorize       checks the request and asks the user. Nothing is kept: the request travels in the page, sealed
+    /consent         the answer, once, from the same page and browser; the browser goes on to the provider
+    /auth/callback   the browser is back, and gets a code of ours for the client
+
+Consent is asked for each time. The provider knows one client only, us, and may let a user who has agreed once pass
+without a word: were we to remember consent as well, any client could have itself a code (a confused deputy). Each login
+has a cookie of its own, and what belongs to it opens only together with it: another browser cannot go on with it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ...core.principal import Principal
+from ...stores.base import StoreError
+from ..auth_settings import CODE_SECONDS, CONSENT_SECONDS, LOGINS_WAITING
+from ..core import oauth_urls
+from ..core.client_metadata import choose_redirect
+from ..core.code_request import CodeRequest, parameters, read_code_request, redirect_to
+from ..core.oauth_error import Denial, Unrecognised
+from ..server.fair_eviction import FairPlaces
+from ..server.verifier import Unavailable
+from ..server.verifier_routes import PageAnswer, PageRequest
+from .login_records import Asked, Away, Code, Login, ProviderTokens
+from .provider import Provider
+from .proxy_pages import consent_page, error_page, redirect
+from .registered_clients import ProxyClients
+from .sealed_records import Vault
+from .user_logins import digest_of
+
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+_FLAGS: Final = "; Path=/; Secure; HttpOnly; SameSite=Lax"
+_FULL: Final = "Nobody can log in now. Try again in a minute."
+_STALE: Final = "This page is too old, was answered before, or belongs to another browser. Begin again."
+
+
+class Place(Struct, frozen=True):
+    """Where this proxy stands."""
+
+    base: str
+    """Our own issuer; the pages lie below it."""
+    resource: str
+    basic: tuple[str, ...]
+    """Scopes that every caller needs."""
+
+    @property
+    def callback(self) -> str:
+        return f"{self.base}/auth/callback"
+
+
+class Logins:
+    """Logins that are under way."""
+
+    def __init__(
+        self,
+        place: Place,
+        vault: Vault,
+        clients: ProxyClients,
+        provider: Provider,
+        admit: Callable[[Principal], Any] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._place = place
+        self._vault = vault
+        self._clients = clients
+        self._provider = provider
+        self._admit = admit
+        self._clock = clock
+        self._waiting = FairPlaces(LOGINS_WAITING)
+        """The states of those at the provider, by address."""
+
+    # --- what the client wants --------------------------------------------------------------------------------------
+
+    async def authorize(self, request: PageRequest) -> PageAnswer:
+        if request.method != "GET":
+            return PageAnswer(405, headers=(("allow", "GET"),))
+        try:
+            given = parameters(request.query)
+            client = await self._clients.find(given.get("client_id"))
+            redirect_uri = choose_redirect(client, given.get("redirect_uri"))
+        except (Unrecognised, Denial) as error:
+            return error_page(f"The application asked in a wrong way: {error.description}.")
+        except Unavailable:
+            return error_page("The application cannot be looked up now. Try again in a minute.", 503)
+        place = self._place
+        try:
+            wanted = read_code_request(given, redirect_uri, place.resource, request.offered, place.basic)
+        except Denial as error:
+            return self._refused(redirect_uri, given.get("state"), error)
+        id, browser = secrets.token_hex(8), secrets.token_urlsafe(32)
+        asked = Asked(wanted, id, self._clock() + CONSENT_SECONDS)
+        fields = {"id": id, "request": self._vault.seal("consent", asked, browser)}
+        cookie = f"{_cookie(id)}={browser}; Max-Age={CONSENT_SECONDS:.0f}{_FLAGS}"
+        return consent_page(place.resource, client, wanted, fields, f"{place.base}/consent", cookie)
+
+    # --- the user's answer ------------------------------------------------------------------------------------------
+
+    async def consent(self, request: PageRequest) -> PageAnswer:
+        if request.method != "POST":
+            return PageAnswer(405, headers=(("allow", "POST"),))
+        headers = request.headers
+        ours = headers.get("origin", oauth_urls.origin(self._place.base)) == oauth_urls.origin(
+            self._place.base
+        )
+        if not ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return error_page("This answer comes from another page than ours.", 403)
+        try:
+            form = parameters(request.body.decode("utf-8", "replace"))
+        except Denial:
+            return error_page(_STALE)
+        id, text = form.get("id", ""), form.get("request", "")
+        browser = cookie_of(headers.get("cookie"), _cookie(id)) if _ID.fullmatch(id) else None
+        asked = None if browser is None else self._vault.open("consent", text, Asked, browser)
+        if asked is None or browser is None or asked.id != id or asked.expires <= self._clock():
+            return error_page(_STALE, 403)
+        if (
+            form.get("decision") != "allow"
+        ):  # nothing is kept of it: without the cookie, nobody can agree later
+            denied = Denial("access_denied", "the user did not agree")
+            return self._refused(asked.request.redirect_uri, asked.request.state, denied, _gone(_cookie(id)))
+        try:
+            return await self._send_away(asked, browser, request.owner)
+        except StoreError:
+            return error_page(_FULL, 503)
+
+    async def _send_away(self, asked: Asked, browser: str, owner: str) -> PageAnswer:
+        wanted, cookie = asked.request, _cookie(asked.id)
+        # One page, one state: that of a page which was answered before is there already.
+        state = self._vault.digests("state", f"{asked.id} {browser}")[0]
+        verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        try:
+            url = await self._provider.login_url(self._place.callback, state, verifier, nonce)
+        except Unavailable:
+            denied = Denial("temporarily_unavailable", "nobody can log in now")
+            return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(cookie))
+        # Anybody may agree to anything, without an account: whoever does it very often keeps nobody else out.
+        over = self._waiting.take(state, owner)
+        if over is not None:
+            await self._vault.delete("away", over)
+        away = Away(wanted, browser, cookie, verifier, nonce)
+        if not await self._vault.put("away", state, away, CONSENT_SECONDS, only_new=True):
+            return error_page(_STALE)
+        return redirect(url)
+
+    # --- back from the provider -------------------------------------------------------------------------------------
+
+    async def callback(self, request: PageRequest) -> PageAnswer:
+        if request.method != "GET":
+            return PageAnswer(405, headers=(("allow", "GET"),))
+        try:
+            given = parameters(request.query)
+        except Denial:
+            return error_page(_STALE)
+        state = given.get("state", "")
+        away = await self._vault.get("away", state, Away)
+        browser = None if away is None else cookie_of(request.headers.get("cookie"), away.cookie)
+        # The cookie first: whoever lures a browser here must not end the login of another one.
+        if away is None or browser is None or not hmac.compare_digest(browser, away.browser):
+            return error_page(_STALE, 403)
+        wanted = away.request
+        try:
+            if await self._vault.change("away", state, Away, _spend, CONSENT_SECONDS) is None:
+                return error_page(_STALE)
+            code = await self._logged_in(given, away, request.owner)
+        except _Spent:
+            return error_page(_STALE)
+        except Denial as error:
+            return self._refused(wanted.redirect_uri, wanted.state, error, _gone(away.cookie))
+        except (Unavailable, StoreError):
+            denied = Denial("temporarily_unavailable", "the provider cannot be asked now")
+            return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(away.cookie))
+        answer = {"code": code, "state": wanted.state, "iss": self._place.base}
+        return redirect(redirect_to(wanted.redirect_uri, answer), _gone(away.cookie))
+
+    async def _logged_in(self, given: Mapping[str, str], away: Away, owner: str) -> str:
+        """A code for the client, once the provider has said who the user is."""
+        await self._provider.check_issuer(given.get("iss"))
+        if given.get("error") or not given.get("code"):
+            raise Denial("access_denied", "the provider did not let the user in")
+        tokens = await self._provider.redeem(given["code"], self._place.callback, away.verifier)
+        claims = await self._provider.identify(tokens, away.nonce)
+        id = secrets.token_urlsafe(32)
+        login = await self._admitted(away.request, claims, tokens, id, owner)
+        await self._vault.put("login", id, login, CODE_SECONDS)  # whoever redeems the code has it for longer
+        return self._vault.seal("code", Code(id))
+
+    async def _admitted(
+        self, wanted: CodeRequest, claims: dict[str, Any], tokens: ProviderTokens, id: str, owner: str
+    ) -> Login:
+        """Who has logged in, with the scopes that this user may have."""
+        issuer = (await self._provider.endpoints()).issuer
+        subject = self._provider.subject_of(claims)
+        if subject is None and claims:
+            raise Denial("server_error", "the provider does not say who the user is")
+        # Where nobody says who it is, each login is somebody of its own, and takes a place of its address.
+        owner, subject = subject or owner, subject or f"login-{digest_of(id)[:16]}"
+        scopes = wanted.scopes
+        if self._admit is not None:
+            given = self._admit(Principal(subject, issuer, frozenset(scopes), claims, wanted.client_id))
+            allowed: bool | Iterable[str] | None = await given if inspect.isawaitable(given) else given
+            if allowed is None or allowed is False:
+                raise Denial("access_denied", "this user may not use this server")
+            if allowed is not True:
+                held = frozenset(allowed)
+                scopes = tuple(scope for scope in scopes if scope in held)
+        return Login(
+            wanted.client_id,
+            subject,
+            issuer,
+            scopes,
+            claims,
+            tokens,
+            redirect_uri=wanted.redirect_uri,
+            challenge=wanted.challenge,
+            owner=owner,
+        )
+
+    def _refused(
+        self, uri: str, state: str | None, error: Denial, headers: tuple[tuple[str, str], ...] = ()
+    ) -> PageAnswer:
+        """RFC 6749, 4.1.2.1: the client is told through the browser."""
+        answer = {
+            "error": error.error,
+            "error_description": error.description,
+            "state": state,
+            "iss": self._place.base,
+        }
+        return redirect(redirect_to(uri, answer), headers)
+
+
+class _Spent(Exception):
+    """Somebody came back with this before."""
+
+
+def _spend(found: Away) -> Away:
+    if found.spent:
+        raise _Spent
+    return msgspec.structs.replace(found, spent=True)
+
+
+def cookie_of(header: str | None, name: str) -> str | None:
+    """The value of one cookie; None when it is missing, or there are several of that name."""
+    pairs = (part.strip().partition("=") for part in (header or "").split(";"))
+    found = [value for known, _, value in pairs if known == name]
+    return found[0] if len(found) == 1 and found[0].isascii() else None
+
+
+def _cookie(id: str) -> str:
+    # __Host-: set by this very host, over TLS or on this machine, for all of it; no other host can plant one.
+    return f"__Host-dovetail-{id}"
+
+
+def _gone(cookie: str) -> tuple[tuple[str, str], ...]:
+    return (("set-cookie", f"{cookie}=; Max-Age=0{_FLAGS}"),)

@@ -1,0 +1,64 @@
+"""Which logins a user has: few at a time, and the last one for work that goes on after its call."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from ..auth_settings import LOGINS_OF_USER, REFRESH_SECONDS
+from .login_records import Held, Login, Reference
+from .sealed_records import Vault
+
+
+class Users:
+    """The users of one proxy, in its vault."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def used(self, id: str, login: Login) -> list[str]:
+        """This login was made or renewed; the logins that are one too many."""
+        mine = Reference(id, digest_of(login.client_id))
+        while True:
+            over: list[str] = []
+
+            def move(held: Held, over: list[str] = over) -> Held:
+                logins = (*(one for one in held.logins if one.login != id), mine)
+                over[:] = [one.login for one in logins[:-LOGINS_OF_USER]]
+                return Held(logins[-LOGINS_OF_USER:])
+
+            key = _key(login.issuer, login.subject)
+            if await self._vault.change("user", key, Held, move, REFRESH_SECONDS) is not None:
+                return over
+            if await self._vault.put("user", key, Held((mine,)), REFRESH_SECONDS, only_new=True):
+                return []
+
+    async def ended(self, id: str, login: Login) -> None:
+        """This login is over."""
+        key = _key(login.issuer, login.subject)
+        left = await self._vault.change(
+            "user",
+            key,
+            Held,
+            lambda held: Held(tuple(one for one in held.logins if one.login != id)),
+            REFRESH_SECONDS,
+        )
+        if left is not None and not left.logins:
+            # Somebody may log in just now: then the last login is not found by name, and is good all the same.
+            await self._vault.delete("user", key)
+
+    async def last(self, issuer: str, subject: str, client_id: str) -> str | None:
+        """The login used last of a user with a client."""
+        held = await self._vault.get("user", _key(issuer, subject), Held)
+        client = digest_of(client_id)
+        logins = [] if held is None else [one.login for one in held.logins if one.client == client]
+        return logins[-1] if logins else None
+
+
+def _key(issuer: str, subject: str) -> str:
+    return digest_of(issuer, subject)
+
+
+def digest_of(*parts: str) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -1,0 +1,86 @@
+"""JSON documents that servers need: keys, metadata, introspection, a provider's tokens. No redirect is followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import msgspec
+
+from ...errors import DovetailError
+from ...transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
+from ..auth_settings import DOCUMENT_BYTES, DOCUMENT_SECONDS
+from ..core import oauth_urls
+from ..core.auth_errors import AuthError
+from .verifier import Unavailable
+
+log = logging.getLogger("dovetail.auth")
+
+
+async def fetch(
+    url: str,
+    *,
+    guard: AddressGuard,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    limit: int = DOCUMENT_BYTES,
+) -> dict[str, Any]:
+    """The JSON object at ``url``, by GET or, with a ``form``, by POST.
+
+    Raises:
+        Unavailable: it cannot be fetched, or is something else; the log says what.
+    """
+    status, found = await ask(url, guard=guard, form=form, headers=headers, limit=limit)
+    if status != 200:
+        log.warning("%s cannot be had: status %s", url, status)
+        raise Unavailable("the authorization server cannot be asked now")
+    return found
+
+
+async def ask(
+    url: str,
+    *,
+    guard: AddressGuard,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    limit: int = DOCUMENT_BYTES,
+) -> tuple[int, dict[str, Any]]:
+    """The status and the JSON object that ``url`` answers with; an error without JSON has an empty object.
+
+    Raises:
+        Unavailable: the answer is missing or is something else; the log says what.
+    """
+    lines = {"Accept": "application/json", **(headers or {})}
+    if form is not None:
+        lines["Content-Type"] = "application/x-www-form-urlencoded"
+    try:
+        answer = await guarded_fetch(
+            url,
+            guard=guard,
+            max_bytes=limit,
+            timeout=DOCUMENT_SECONDS,
+            method="GET" if form is None else "POST",
+            headers=lines,
+            body=None if form is None else urlencode(form).encode(),
+            check=lambda where: oauth_urls.secure(where, "the document", "authorization server"),
+        )
+        return answer.status, _read(answer)
+    except (DovetailError, OSError) as error:
+        log.warning("%s cannot be had: %s", url, error)
+        raise Unavailable("the authorization server cannot be asked now") from None
+
+
+def _read(answer: Fetched) -> dict[str, Any]:
+    if answer.status != 200 and not 400 <= answer.status < 500:
+        raise AuthError(f"status {answer.status}", fault="authorization server")
+    try:
+        found = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if answer.status != 200:
+            return {}
+        raise AuthError("no JSON", fault="authorization server") from None
+    if not isinstance(found, dict):
+        raise AuthError("no JSON object", fault="authorization server")
+    return cast("dict[str, Any]", found)

@@ -1,0 +1,160 @@
+"""``dovetail bridge TARGET`` and ``dovetail gateway FILE``: other servers, as one of ours."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..auth.commands.auth_option import add_option, chosen, read_headers
+from ..telemetry.terminal_sanitizer import printable
+from ..wire.revisions import BY_NAME
+from .call import read_target
+from .option_sources import take_defaults
+from .output import stderr_of_child
+from .run_command import add_transports, check_transport, divert, serve, typed
+from .servers_file import gateway_of
+from .target import add_common, prepare
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+_ERAS = ("auto", "modern", "legacy")
+
+
+def main(command: str, arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
+    """Run one of the two commands; returns the exit status. ``environ`` says what ``dovetail run`` finds there."""
+    parsing = _bridge_parser() if command == "bridge" else _gateway_parser()
+    given = typed(parsing, arguments)
+    if environ:
+        take_defaults(parsing, environ, given)
+    options = parsing.parse_args(arguments)
+    check_transport(parsing, given, options)
+    divert(options)
+    prepare(options)
+    try:
+        made: Server | int = _bridge(options) if command == "bridge" else _gateway(options)
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail {command}: {printable(str(error))}\n")
+        return 2
+    return made if isinstance(made, int) else serve(made, options)
+
+
+def _bridge_parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail bridge",
+        description="Serve TARGET (a URL, a Python file, or a quoted command) over another transport or revision.",
+    )
+    result.add_argument("target", metavar="TARGET")
+    add_common(result)
+    add_transports(result)
+    result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
+    result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
+    result.add_argument("--serve-revision", action="append", metavar="R", help="serve this revision only")
+    connections = result.add_mutually_exclusive_group()
+    connections.add_argument(
+        "--shared", action="store_true", help="one connection to TARGET for all clients (the default)"
+    )
+    connections.add_argument(
+        "--per-session", action="store_true", help="one connection to TARGET for each client session"
+    )
+    result.add_argument(
+        "--forward-header", action="append", metavar="NAME", help="a header that goes through"
+    )
+    result.add_argument(
+        "--forward-method",
+        action="append",
+        default=[],
+        metavar="NAME[=CAPABILITY]",
+        help="a method beside the protocol that goes through, and what the server behind declares with it",
+    )
+    result.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="for the command of TARGET, which sees nothing else of ours; without a value, the one we have",
+    )
+    result.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="sent behind")
+    add_option(result)
+    _add_callers(result)
+    return result
+
+
+def _add_callers(result: argparse.ArgumentParser) -> None:
+    group = result.add_argument_group("who may call over HTTP")
+    group.add_argument("--issuer", metavar="URL", help="whose tokens callers have to send")
+    group.add_argument("--audience", metavar="URL", help="for whom they have to be: the URL of this server")
+    group.add_argument("--jwks-uri", metavar="URL", help="the issuer's keys, if its metadata does not say")
+
+
+def _bridge(options: argparse.Namespace) -> Server:
+    from ..gateway import Proxy
+    from ..gateway.inbound_auth import jwt_callers
+
+    known = {*BY_NAME, *_ERAS}
+    for name in (options.revision, *(options.serve_revision or ())):
+        if name not in known:
+            raise ValueError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
+    more: dict[str, Any] = {"env": _environment(options.env)} if options.env else {}
+    if options.serve_revision:
+        more["revisions"] = options.serve_revision
+    callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
+    made = Proxy(
+        read_target(options.target),
+        connections="session" if options.per_session else "principal",
+        timeout=options.timeout,
+        forward_headers=options.forward_header or (),
+        forward_methods={
+            name: said or None for name, _, said in (one.partition("=") for one in options.forward_method)
+        },
+        revision=options.revision,
+        headers=read_headers(options.header),
+        auth=chosen(options.auth, options.target),
+        on_stderr=stderr_of_child(),
+        required=True,
+        **more,
+    )
+    made.auth = callers
+    return made
+
+
+def _environment(words: list[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    unset = [name for name, given, _ in pairs if not given and name not in os.environ]
+    if unset:
+        raise ValueError(f"the variable {unset[0]} is not set")
+    return {name: value if given else os.environ[name] for name, given, value in pairs}
+
+
+def _gateway_parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail gateway",
+        description="Serve all servers that FILE names (mcpServers JSON, or TOML) as one. The file is watched.",
+    )
+    result.add_argument("file", metavar="FILE")
+    add_common(result)
+    add_transports(result)
+    result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
+    result.add_argument(
+        "--search", action="store_true", help="list search_tools and call_tool in place of all tools"
+    )
+    result.add_argument("--always", action="append", metavar="TOOL", help="list this one all the same")
+    _add_callers(result)
+    return result
+
+
+def _gateway(options: argparse.Namespace) -> Server | int:
+    from ..gateway.gateway_config import SearchOptions
+    from ..gateway.inbound_auth import jwt_callers
+    from ..gateway.trust import Untrusted
+
+    search = SearchOptions(always=options.always or []) if options.search or options.always else None
+    callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
+    try:
+        return gateway_of(options.file, yes=options.yes, search=search, auth=callers)
+    except Untrusted as error:
+        sys.stderr.write(f"dovetail gateway: {printable(error.message)}\n")
+        return 2

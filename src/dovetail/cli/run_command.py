@@ -1,0 +1,260 @@
+"""``dovetail run FILE[:name]``: serve the server in a file or module, a URL, or a file of servers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import DovetailError
+from ..stores.store_urls import check
+from . import option_sources, target
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+
+def parser() -> argparse.ArgumentParser:
+    result = target.server_parser(
+        "run",
+        "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout.",
+    )
+    add_transports(result)
+    result.add_argument(
+        "-m", dest="module", metavar="MODULE", help="serve a module, or a console command of a package"
+    )
+    result.add_argument(
+        "--compat",
+        action="store_true",
+        help="the program is one of FastMCP or the official SDK (usually found out)",
+    )
+    next(one for one in result._actions if one.dest == "target").nargs = "?"  # pyright: ignore[reportPrivateUsage]
+    option_sources.add_environment(result)
+    result.add_argument(
+        "--reload",
+        action="store_true",
+        help="reload edits while clients stay connected, as dovetail dev does",
+    )
+    return result
+
+
+def add_transports(result: argparse.ArgumentParser) -> None:
+    """Add the options of every command that serves."""
+    transport = result.add_mutually_exclusive_group()
+    add = transport.add_argument
+    add("--stdio", action="store_true", help="stdin and stdout (the default)")
+    add("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
+    add("--sse", action="store_true", help="the HTTP+SSE transport of 2024-11-05")
+    add("--ws", action="store_true", help="WebSocket at /mcp")
+    add("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
+    add("--unix", metavar="PATH", help="newline-framed messages over a Unix socket")
+    result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
+    result.add_argument("--port", type=option_sources.PORT, default=8000, help="port to bind (default: 8000)")
+    result.add_argument(
+        "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
+    )
+    result.add_argument("--json", action="store_true", help="print the address as JSON, on stderr")
+    group = result.add_argument_group("with --http, --sse or --ws")
+    group.add_argument(
+        "--workers",
+        type=option_sources.number(1),
+        default=1,
+        metavar="N",
+        help="processes that share the port",
+    )
+    group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
+    group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
+    group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
+    group.add_argument(
+        "--client-ca", metavar="FILE", help="ask clients for a certificate of one of these authorities"
+    )
+    group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
+    group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
+    group.add_argument("--stateless", action="store_true", help="give clients of older revisions no session")
+    group.add_argument("--metrics", action="store_true", help="tell operators what is counted, at /metrics")
+    group.add_argument("--json-only", action="store_true", help="never answer with an event stream")
+
+
+def main(command: str, arguments: list[str]) -> int:
+    words, rest = option_sources.cut(arguments)
+    known = parser().parse_known_args(words)[0]
+    if (known.target is None) == (known.module is None) and not {"-h", "--help"} & {*words}:
+        parser().error("give a FILE, a URL or an mcp.json, or a MODULE after -m, and one of them only")
+    other = None if known.target is None else _other(known.target)
+    if other is not None:
+        from . import proxy_commands
+
+        known.env = []  # for bridge and gateway, --env is for the command they start
+        os.environ |= _environment(parser(), known)
+        # Only options of `run`: a .env must not agree to the commands of the file beside it (--yes).
+        ours = {option_sources.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
+        return proxy_commands.main(other, arguments, {name: os.environ[name] for name in ours})
+    options = read(parser(), words)
+    divert(options)
+    if options.compat or options.module is not None or _mentions_originals(options.target):
+        from . import run_compat
+
+        status = run_compat.run(options, rest, _http_options(options))
+        if status is not None:
+            return status
+        options.target = options.target or options.module
+    file: str = options.target or ""
+    if options.reload:
+        return serve(_reloading(options, rest), options)
+    sys.argv = [target.split(file)[0], *rest]
+    return serve(target.server_of(options), options)
+
+
+def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Read the command line, the environment and the ``.env``.
+
+    The ``.env`` is also put into the environment, unless --reload reads it again.
+    """
+    given = typed(parsing, words)
+    found = _environment(parsing, given)
+    option_sources.take_defaults(parsing, found, given)
+    options = parsing.parse_args(words)
+    check_transport(parsing, given, options)
+    options.env_files = given.env_files
+    if not getattr(options, "reload", False):
+        os.environ |= found
+    return options
+
+
+def typed(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Read the command line alone; an HTTP option that is not on it is None."""
+    return parsing.parse_args(words, argparse.Namespace(**dict.fromkeys(_HTTP_OPTIONS)))
+
+
+def check_transport(
+    parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
+) -> None:
+    """End the command if an HTTP option was typed without HTTP. The environment may be for several commands."""
+    idle = [f"--{name.replace('_', '-')}" for name in _HTTP_OPTIONS if getattr(given, name) is not None]
+    if idle and not (options.http or options.sse or options.ws):
+        parsing.error(f"{', '.join(idle)}: only with --http, --sse or --ws, and none of them is given")
+
+
+def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, str]:
+    file = target.split(given.target or "")[0]
+    try:
+        os.environ |= option_sources.said(given)
+        given.env_files = option_sources.files(given, file if os.path.isfile(file) else None)
+        return option_sources.filled(given.env_files, os.environ)
+    except (ValueError, OSError) as error:
+        parsing.error(str(error))
+
+
+def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
+    """A proxy that serves the file and reloads it."""
+    from ..inspector.dev_command import Reloading
+
+    if options.workers > 1:
+        parser().error("--reload works with one worker only")
+    target.prepare(options)
+    told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
+    return Reloading(options.target, lambda name, note: None, **told).front
+
+
+_ORIGINALS: Final = re.compile(rb"^[ \t]*(?:from|import)\b.*\b(?:fast)?mcp\b", re.MULTILINE)
+
+
+def _mentions_originals(name: str) -> bool:
+    """Whether a file may import FastMCP or the official SDK: most servers of ours do not, and start sooner."""
+    try:
+        with open(target.split(name)[0], "rb") as file:
+            return _ORIGINALS.search(file.read()) is not None
+    except OSError:
+        return False
+
+
+def _other(name: str) -> str | None:
+    """The command that serves a URL or a file of servers; None for a Python file or module."""
+    if name.startswith(("http://", "https://")):
+        return "bridge"
+    return "gateway" if name.endswith(".json") else None
+
+
+def _over_stdio(options: argparse.Namespace) -> bool:
+    return not (options.http or options.sse or options.ws or options.tcp or options.unix)
+
+
+def divert(options: argparse.Namespace) -> None:
+    """Keep stdout for the protocol: a print while the author's code is imported must not reach the client."""
+    if _over_stdio(options):
+        from ..transports import stdio
+
+        stdio.divert()
+
+
+def serve(server: Server, options: argparse.Namespace) -> int:
+    """Serve as the options say. Returns the exit status."""
+    if options.workers <= 1 or not (options.http or options.sse or options.ws):
+        check(server.store)  # `serving.run` checks the store of several workers
+    if _over_stdio(options):
+        from ..transports import stdio
+
+        return stdio.run(server)
+    if options.tcp or options.unix:
+        return _run_stream(server, options)
+    from ..transports.http import http_serving
+
+    # One application serves all three: Streamable HTTP, HTTP+SSE and WebSocket.
+    service: Any = server  # its attributes are more precise than the protocol wants
+    return http_serving.run(service, workers=options.workers, **_http_options(options))
+
+
+_PASSED_ON: Final = (
+    "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_remote", "stateless", "json_only", "metrics",
+    "json",
+)  # fmt: skip
+"""Options that `serving.run` takes under the same names."""
+_HTTP_OPTIONS: Final = (
+    *(name for name in _PASSED_ON if name not in ("allow_remote", "json")),
+    "workers", "allowed_host", "allowed_origin",
+)  # fmt: skip
+"""Options that other transports do not have."""
+
+
+def _run_stream(server: Server, options: argparse.Namespace) -> int:
+    from ..transports import tcp
+    from ..transports.bind_address import print_line, serving_on
+
+    def ready(listener: tcp.Listener) -> None:
+        where = f"unix:{options.unix}"
+        if not options.unix:
+            host, port = listener.address[:2]
+            where = f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
+        print_line(serving_on(where, json=options.json))
+
+    if options.unix:
+        return tcp.run(server, None, None, path=options.unix, ready=ready)
+    host, port = address(options.tcp)
+    return tcp.run(server, host, port, allow_remote=options.allow_remote, ready=ready)
+
+
+def address(value: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``; an IPv6 address stands in brackets."""
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise DovetailError(f"an address is HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _tcp(value: str) -> str:
+    try:
+        address(value)
+    except DovetailError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    return value
+
+
+def _http_options(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "announce": "ws" if options.ws else "sse" if options.sse else "http",
+        "allowed_hosts": tuple(options.allowed_host or ()),
+        "allowed_origins": tuple(options.allowed_origin or ()),
+        **{name: value for name, value in vars(options).items() if name in _PASSED_ON},
+    }

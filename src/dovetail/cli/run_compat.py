@@ -1,0 +1,51 @@
+"""``dovetail run`` for a program of FastMCP or the official SDK: what its options mean there."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from ..compat.command import run as run_program
+from ..compat.find import Program, is_original
+from ..compat.hosting import Wanted
+from ..compat.versions import CompatError
+from . import target
+
+_SERVED_BY_ASGI: Final = ("allowed_hosts", "allowed_origins", "stateless", "json_only", "metrics")
+
+
+def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> int | None:
+    """Run it; None for a program that is none of these.
+
+    Raises:
+        CompatError: it cannot be served.
+    """
+    program = Program(module=options.module, arguments=rest)
+    if options.target is not None:
+        program.file, program.name = target.split(options.target)
+    if not options.compat and not is_original(program):
+        return None
+    for unusable in ("ws", "reload"):
+        if getattr(options, unusable):
+            raise CompatError(f"--{unusable}: a server of FastMCP or the SDK cannot be served so")
+    if options.client_ca:
+        raise CompatError(
+            "--client-ca: a server of FastMCP or the SDK cannot check client certificates; use a reverse proxy"
+        )
+    if options.workers > 1:
+        raise CompatError("--workers: a server of FastMCP or the SDK runs in one process")
+    target.prepare(options)
+    wanted = Wanted(transport="stdio", host=options.host, port=options.port, uds=options.uds)
+    wanted.certfile, wanted.keyfile = options.certfile, options.keyfile
+    wanted.allow_remote, wanted.json = options.allow_remote, options.json
+    wanted.http = {name: http[name] for name in _SERVED_BY_ASGI}
+    if options.http or options.sse:
+        wanted.transport = "sse" if options.sse else "http"
+    elif options.unix:
+        wanted.transport, wanted.path = "unix", options.unix
+    elif options.tcp:
+        from .run_command import address
+
+        wanted.transport = "tcp"
+        wanted.host, wanted.port = address(options.tcp)
+    return run_program(program, wanted)

@@ -1,0 +1,128 @@
+"""Skills (SEP-2640): list them, load one, read its files, and believe none of it unchecked.
+
+Listing fetches no file, and neither does loading anything but the SKILL.md itself. Whatever is read is compared with
+what the entry promised (size, SHA-256 digest and, for the SKILL.md, its frontmatter field by field) before the
+caller sees it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ...errors import RemoteProtocolError
+from ...model import ReadResourceResult, Skill, SkillResource
+from ...settings import SKILL_BYTES, SKILL_FILES
+from ...wire.frontmatter import FrontmatterError, read_frontmatter
+from ..client_config import CallOptions
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}$")
+
+
+class SkillError(RemoteProtocolError):
+    """A skill's file is not what its entry said. Do not use it; tell the server's owner."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("validation_failed", message)
+
+
+class LoadedSkill:
+    """A skill whose SKILL.md was read and found to be the one that was listed."""
+
+    def __init__(self, client: Client, entry: Skill, text: str) -> None:
+        self._client = client
+        self.entry = entry
+        self.uri = entry.uri
+        self.frontmatter: dict[str, Any] = entry.frontmatter
+        self.name = str(entry.frontmatter.get("name", ""))
+        self.description = str(entry.frontmatter.get("description", ""))
+        self.text = text
+        """The whole SKILL.md."""
+
+    @property
+    def files(self) -> list[str]:
+        """The URIs of its files; empty when the server cannot say beforehand."""
+        resources = self.entry.resources
+        return [] if isinstance(resources, str) else [file.uri for file in resources]
+
+    async def read(self, file: str, **options: Unpack[CallOptions]) -> bytes:
+        """Read one file, by its URI or by its path below the skill.
+
+        Raises:
+            SkillError: the file is not listed, or is not what was listed.
+        """
+        uri = file if "://" in file else self.uri.rpartition("/")[0] + "/" + file
+        return await read_verified(self._client, self.entry, uri, options)
+
+
+async def load(client: Client, entry: Skill, options: CallOptions) -> LoadedSkill:
+    """Read and verify the SKILL.md of ``entry``."""
+    check_entry(entry)
+    data = await read_verified(client, entry, entry.uri, options)
+    try:
+        text = data.decode()
+        found = read_frontmatter(text)
+    except (UnicodeDecodeError, FrontmatterError) as error:
+        raise SkillError(f"the frontmatter of {entry.uri} cannot be read: {error}") from error
+    if found != entry.frontmatter:
+        names = sorted(
+            k for k in found.keys() | entry.frontmatter.keys() if found.get(k) != entry.frontmatter.get(k)
+        )
+        raise SkillError(f"the frontmatter of {entry.uri} differs from its entry in {', '.join(names)}")
+    return LoadedSkill(client, entry, text)
+
+
+async def read_verified(client: Client, entry: Skill, uri: str, options: CallOptions) -> bytes:
+    """The bytes of one file of a skill, after comparing them with the entry."""
+    resources = entry.resources
+    listed = None
+    if not isinstance(resources, str):
+        listed = next((file for file in resources if file.uri == uri), None)
+        if listed is None:
+            raise SkillError(f"{uri} is not among the files of {entry.uri}")
+    data = contents_of(await client.read_resource(uri, **options), uri)
+    if listed is not None:
+        verify(listed, data)
+    return data
+
+
+def contents_of(result: ReadResourceResult, uri: str) -> bytes:
+    """The bytes of the resource ``uri`` in ``result``."""
+    for item in result.contents:
+        if item.uri != uri and len(result.contents) > 1:
+            continue
+        if isinstance(item.text, str):
+            return item.text.encode()
+        if isinstance(item.blob, str):
+            try:
+                return base64.b64decode(item.blob, validate=True)
+            except binascii.Error:
+                break
+    raise SkillError(f"{uri} was answered without readable contents")
+
+
+def verify(listed: SkillResource, data: bytes) -> None:
+    """Compare a file with its entry: size first, it is cheaper and must match anyway."""
+    if len(data) != listed.size:
+        raise SkillError(f"{listed.uri} has {len(data)} bytes, its entry says {listed.size}")
+    if "sha256:" + hashlib.sha256(data).hexdigest() != listed.digest:
+        raise SkillError(f"{listed.uri} does not have the digest of its entry")
+
+
+def check_entry(entry: Skill) -> None:
+    """Refuse an entry that could not be verified or would fetch without end."""
+    if isinstance(entry.resources, str):
+        return
+    if len(entry.resources) > SKILL_FILES:
+        raise SkillError(f"{entry.uri} lists more than {SKILL_FILES} files")
+    if sum(file.size for file in entry.resources) > SKILL_BYTES:
+        raise SkillError(f"{entry.uri} lists more than {SKILL_BYTES} bytes")
+    for file in entry.resources:
+        if not _DIGEST.match(file.digest):
+            raise SkillError(f"{file.uri} has no SHA-256 digest")

@@ -1,0 +1,194 @@
+"""Opening a link to each kind of target.
+
+An opener is made once per client and opens as many links as the life of the client needs. What is heavy or optional
+(httptools, websockets, subprocesses) is imported when the first such link is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...core.channel import Link
+from ...settings import CHALLENGES
+from ..auth import AuthRequest
+from ..client_config import ClientConfig
+from ..conversation import Conversation
+from ..http_client import Fetch, StatusError
+from .targets import Opener
+
+
+class _Opener:
+    """What all of them share."""
+
+    http = False
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._limits = config.limits
+        self._target = config.target
+        if config.proxy is not True and config.target.kind in ("http", "websocket"):
+            from ...transports.http.client.proxies import check_proxy
+
+            check_proxy(config.proxy)
+
+    async def release(self, link: Link) -> None:
+        try:
+            await link.wait_closed()
+        except asyncio.CancelledError:
+            link.abort()  # whoever closes is in a hurry; still, nothing may be left behind
+            await link.wait_closed()
+            raise
+
+
+class MemoryOpener(_Opener):
+    """A server in this process, on a pair of links."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(config)
+        self._sides: dict[int, tuple[Any, Any]] = {}
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        from ...drivers.duplex import accept, lifespan
+        from ...transports.memory import connect
+
+        running = lifespan(self._target.service)
+        await running.__aenter__()
+        duplex = accept(self._target.service, scope={"transport": "memory"})
+        link, _ = connect(conversation, duplex, limits=self._limits)
+        self._sides[id(link)] = (duplex, running)
+
+    async def release(self, link: Link) -> None:
+        side = self._sides.pop(id(link), None)
+        if side is not None:
+            duplex, running = side
+            await duplex.close()
+            await running.__aexit__(None, None, None)
+
+
+class ChildOpener(_Opener):
+    """A command run as a child process."""
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        from ...transports import child
+
+        config = self._config
+        more: dict[str, Any] = {} if config.on_stderr is None else {"on_stderr": config.on_stderr}
+        await child.spawn(
+            conversation, self._target.command, env=config.env, cwd=config.cwd, limits=self._limits, **more
+        )
+
+
+class SocketOpener(_Opener):
+    """TCP, TLS or a Unix socket."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(config)
+        if config.target.tls and config.ssl is False:
+            raise ValueError("ssl=False contradicts tls://: use tcp://, or an ssl.SSLContext of your own")
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        from ...transports import tcp
+
+        target, limits, timeout = self._target, self._limits, self._config.timeouts.connect
+        if target.kind == "unix":
+            await tcp.connect(conversation, path=target.path, limits=limits, timeout=timeout)
+            return
+        context = self._config.ssl
+        if target.tls and context is None:
+            import ssl
+
+            context = ssl.create_default_context()
+        await tcp.connect(conversation, target.host, target.port, ssl=context, limits=limits, timeout=timeout)
+
+    async def release(self, link: Link) -> None:
+        # One turn of the loop lets the transport see its end; a peer that never takes our last bytes is cut.
+        await asyncio.sleep(0)
+
+
+class WebSocketOpener(_Opener):
+    """A WebSocket."""
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        config, url = self._config, self._target.url
+        if config.auth is None:
+            await self._connect(conversation, {})
+            return
+        async with own_fetch(config).session() as send:
+            request = AuthRequest("GET", url, url, send)
+            for challenges in range(CHALLENGES + 1):
+                sent = await config.auth.authorize(request)
+                try:
+                    await self._connect(conversation, sent)
+                    return
+                except StatusError as error:
+                    said = {"WWW-Authenticate": error.challenge or ""}
+                    with conversation.unhurried():
+                        better = await config.auth.answered(request, sent, error.status, said)
+                    if not better or challenges == CHALLENGES:
+                        raise
+
+    async def _connect(self, conversation: Conversation, more: Mapping[str, str]) -> None:
+        from ...transports import websocket
+
+        config, limits = self._config, self._config.limits
+        settings: dict[str, Any] = {
+            "timeout": config.timeouts.connect,
+            "ssl": config.ssl,
+            "proxy": config.proxy,
+        }
+        headers = {**config.headers, **more}
+        await websocket.connect(conversation, config.target.url, headers=headers, limits=limits, **settings)
+
+
+class HttpOpener(_Opener):
+    """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05.
+
+    Raises:
+        TypeError: ``http`` is nothing that sends requests.
+        ValueError: ``proxy`` is no proxy, or there are settings for our own client beside another one.
+    """
+
+    http = True
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(config)
+        self._fetch: Fetch | None = None
+        if config.http is not None:
+            from ...transports.http.client.adapters import fetch_by
+
+            if config.ssl is not None or config.proxy is not True:
+                raise ValueError("with http=…, TLS and proxies are settings of that HTTP client")
+            self._fetch = fetch_by(config.http)
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        from ...transports.http.client.link import StreamableLink
+        from ...transports.http.client.sse_link import SseLink
+
+        make = SseLink if transport == "sse" else StreamableLink
+        link = make(conversation, self._config, self._fetch or own_fetch(self._config))
+        await link.open()
+
+
+def own_fetch(config: ClientConfig) -> Fetch:
+    """Our own HTTP client, with the settings of this one."""
+    from ...transports.http.client.connection_pool import HttpFetch
+
+    return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
+
+
+_OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {
+    "memory": MemoryOpener,
+    "child": ChildOpener,
+    "tcp": SocketOpener,
+    "unix": SocketOpener,
+    "websocket": WebSocketOpener,
+    "http": HttpOpener,
+}
+
+
+def opener_for(config: ClientConfig) -> Opener:
+    """The opener of this kind of target; a target may be its own."""
+    target = config.target
+    return target.service if target.kind == "opener" else _OPENERS[target.kind](config)

@@ -1,0 +1,240 @@
+"""What all samplers share: the models they offer, one JSON request to a provider, and the choice among several.
+
+A sampler is an `on_sample` callback: await it with the request, get a `CreateMessageResult`. A provider differs in two
+pure functions, `payload` and `read`, and in a few words for the same things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol, cast
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import ProtocolError, TransportError
+from ...model import CreateMessageRequestParams, CreateMessageResult
+from ...settings import SAMPLER_SECONDS
+from ..http_client import Fetch
+
+SAMPLER_ANSWER: Final = 16 << 20
+"""The largest answer of a model's provider."""
+
+_REFUSED = {
+    404: "model_not_available",
+    408: "sampling_timeout",
+    429: "sampling_rate_limited",
+    504: "sampling_timeout",
+}
+"""What the providers say with a status: OpenAI, Anthropic and Ollama answer 404 for a model they do not have."""
+
+Blocks = list[dict[str, Any]]
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """How a model ranks, each from 0 to 1: what `modelPreferences` is matched against."""
+
+    cheap: float = 0.5
+    fast: float = 0.5
+    clever: float = 0.5
+
+
+class Provider(Protocol):
+    """What `Samplers` needs of a sampler."""
+
+    models: Sequence[str]
+    profile: Profile
+    supports_tools: bool
+
+    async def __call__(
+        self, request: CreateMessageRequestParams, *, model: str | None = None
+    ) -> CreateMessageResult: ...
+
+
+class Sampler:
+    """One provider with the models it may use; the first one is the default. ``http`` is as in `Client`."""
+
+    supports_tools = False
+    path = ""
+    base_url = ""
+    profile = Profile()
+    stops: ClassVar[Mapping[str, Any]] = {}
+    """The provider's reasons to stop, and ours."""
+    choices: ClassVar[Mapping[str, Any]] = {}
+    """What `toolChoice` says, and how the provider says it."""
+
+    def __init__(
+        self,
+        *models: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
+        http: Any = None,
+        timeout: float = SAMPLER_SECONDS,
+    ) -> None:
+        if not models:
+            raise ValueError("name at least one model")
+        self.models: Sequence[str] = models
+        self.profile = profile or self.profile
+        self._url = (base_url or self.base_url).rstrip("/") + self.path
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
+        self._http = http
+        self._timeout = timeout
+
+    def payload(self, model: str, request: CreateMessageRequestParams) -> dict[str, Any]:
+        """The provider's request."""
+        raise NotImplementedError
+
+    def read(self, answer: dict[str, Any]) -> tuple[Blocks, str | None]:
+        """Our blocks in the provider's answer, and why it stopped; may raise KeyError, IndexError or TypeError."""
+        raise NotImplementedError
+
+    def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
+        """A tool as the provider describes one."""
+        raise NotImplementedError
+
+    async def __call__(
+        self, request: CreateMessageRequestParams, *, model: str | None = None
+    ) -> CreateMessageResult:
+        model = model or choose(request, [self])[1]
+        answer = await self._post(self.payload(model, request))
+        try:
+            content, stop = self.read(answer)
+            return answered(content, answer.get("model") or model, self.stops.get(stop or "", "endTurn"))
+        except (KeyError, IndexError, TypeError, msgspec.MsgspecError) as error:
+            raise ProtocolError("sampling_failed", f"{type(self).__name__} gave no usable answer") from error
+
+    def wishes(self, request: CreateMessageRequestParams, *, most: str, stop: str) -> dict[str, Any]:
+        """What else a request asks for; ``most`` and ``stop`` are what the provider calls two of them."""
+        found: dict[str, Any] = {most: request.max_tokens}
+        if isinstance(request.temperature, int | float):
+            found["temperature"] = request.temperature
+        if request.stop_sequences:
+            found[stop] = request.stop_sequences
+        if request.tools and self.supports_tools:
+            found["tools"] = [self.tool(msgspec.to_builtins(tool)) for tool in request.tools]
+            if request.tool_choice:
+                found["tool_choice"] = self.choices.get(str(request.tool_choice.mode), self.choices["auto"])
+        return found
+
+    async def _post(self, payload: dict[str, Any]) -> dict[str, Any]:
+        name = type(self).__name__
+        try:
+            async with _fetch(self._http).session() as send:
+                body = msgspec.json.encode(payload)
+                response = await send("POST", self._url, self._headers, body, self._timeout)
+                try:
+                    body = await response.read(SAMPLER_ANSWER)
+                finally:
+                    response.close()
+        except TransportError as error:
+            late = error.cause == "timeout"
+            text = f"{name} {'did not answer in time' if late else 'cannot be reached'}"
+            raise ProtocolError("sampling_timeout" if late else "sampling_failed", text) from error
+        if response.status >= 400:
+            kind = _REFUSED.get(response.status, "sampling_failed")
+            raise ProtocolError(kind, f"{name} answered HTTP {response.status}")
+        try:
+            return msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ProtocolError("sampling_failed", f"{name} gave no usable answer in JSON") from error
+
+
+class Mock:
+    """A sampler without a model: answers with ``replies`` in turn, over and over; without any, what was asked."""
+
+    supports_tools = False
+
+    def __init__(self, *replies: str, model: str = "mock", profile: Profile | None = None) -> None:
+        self.models: Sequence[str] = (model,)
+        self.profile = profile or Profile(cheap=1.0, fast=1.0, clever=0.0)
+        self.requests: list[CreateMessageRequestParams] = []
+        self._replies = replies
+
+    async def __call__(
+        self, request: CreateMessageRequestParams, *, model: str | None = None
+    ) -> CreateMessageResult:
+        self.requests.append(request)
+        said = [block for message in request.messages for block in blocks(message.content)]
+        asked = next((block["text"] for block in reversed(said) if block["type"] == "text"), "")
+        replies = self._replies or (asked,)
+        words = replies[(len(self.requests) - 1) % len(replies)]
+        return answered([text(words)], model or self.models[0], "endTurn")
+
+
+class Samplers:
+    """Several samplers as one callback.
+
+    A hint is a name or a part of one ("claude-3", "sonnet"); the first hint that any model answers to decides. Without
+    one, each sampler is scored by the request's priorities against its `Profile`, and the best one is asked.
+    """
+
+    def __init__(self, *samplers: Any) -> None:
+        if not samplers:
+            raise ValueError("name at least one sampler")
+        self._samplers: Sequence[Provider] = samplers
+        self.supports_tools = any(sampler.supports_tools for sampler in self._samplers)
+
+    async def __call__(self, request: CreateMessageRequestParams) -> CreateMessageResult:
+        sampler, model = choose(request, self._samplers)
+        return await sampler(request, model=model)
+
+
+def choose(request: CreateMessageRequestParams, samplers: Sequence[Provider]) -> tuple[Provider, str]:
+    """The sampler and its model for this request."""
+    able = [s for s in samplers if s.supports_tools] if request.tools else list(samplers)
+    able = able or list(samplers)
+    for hint in hints(request):
+        for sampler in able:
+            if model := next((one for one in sampler.models if hint in one.lower()), None):
+                return sampler, model
+    best = max(able, key=lambda sampler: _score(request, sampler.profile))
+    return best, best.models[0]
+
+
+def _score(request: CreateMessageRequestParams, profile: Profile) -> float:
+    preferences = request.model_preferences
+    if not preferences:
+        return 0.0
+    wishes = (
+        (preferences.cost_priority, profile.cheap),
+        (preferences.speed_priority, profile.fast),
+        (preferences.intelligence_priority, profile.clever),
+    )
+    return sum(wish * have for wish, have in wishes if isinstance(wish, int | float))
+
+
+def _fetch(http: Any) -> Fetch:
+    if http is not None:
+        from ...transports.http.client.adapters import fetch_by
+
+        return fetch_by(http)
+    from ...transports.http.client.connection_pool import (
+        HttpFetch,  # loaded when a sampler is used the first time
+    )
+
+    return HttpFetch()
+
+
+def answered(content: Blocks, model: str, stop: str) -> CreateMessageResult:
+    """The result of sampling these blocks."""
+    block = content if len(content) != 1 else content[0]
+    found = {"role": "assistant", "model": model, "stopReason": stop, "content": block}
+    return msgspec.convert(found, CreateMessageResult)
+
+
+def hints(request: CreateMessageRequestParams) -> list[str]:
+    """The names a request hints at, lower case, in its order."""
+    preferences = request.model_preferences
+    return [hint.name.lower() for hint in (preferences.hints or ()) if hint.name] if preferences else []
+
+
+def blocks(content: Any) -> Blocks:
+    """The content of a sampling message as a list of plain blocks: one block and several are both legal."""
+    found = cast("list[Any]", content) if isinstance(content, list) else [content]
+    return [msgspec.to_builtins(block) for block in found]
+
+
+def text(words: str) -> dict[str, Any]:
+    """A block of text, as most of us write it."""
+    return {"type": "text", "text": words}

@@ -1,0 +1,276 @@
+"""Prompts, resources and templates on their way through the views of a server; `transform_chain.py` has the tools.
+
+What can be listed can be used, and nothing else: a prompt is asked for by its name, an address is that of a resource or
+one that a template matches. What neither is in a list is taken at its word, and left out where only some are shown.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..core.channel import Call
+from ..core.principal import key_of
+from ..errors import ProtocolError, RegistrationError
+from ..middleware.response_limit import REST
+from ..model import (
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedResult,
+    ResourceTemplateReference,
+    ToolReference,
+)
+from ..server.composition import ListName
+from ..server.list_pages import Listing
+from ..server.registry.uri_templates import UriTemplate
+from ..settings import NAME_ECHO, URI_ECHO
+from ..wire.methods import METHODS
+from .gateway_limits import LISTINGS_KEPT
+from .naming import relocated
+from .providers import Shown, own_entries
+from .selectors import Traits
+from .visibility import Rules, admits
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+    from .transform_chain import TransformChain
+
+_RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
+    "prompts": ListPromptsResult,
+    "resources": ListResourcesResult,
+    "templates": ListResourceTemplatesResult,
+}
+_NAMES: Final[Mapping[ListName, str]] = {
+    "prompts": "name",
+    "resources": "uri",
+    "templates": "uri_template",
+}
+
+
+_WITH_ADDRESSES: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests whose results may have addresses in them."""
+
+
+class ListedOthers(Struct, frozen=True):
+    """What a caller is shown of one kind, and what is there."""
+
+    shown: Shown
+    listing: Listing
+    there: Mapping[str, Traits]
+    templates: tuple[tuple[UriTemplate | None, Traits], ...]
+    """None for a stranger's, of a kind that we do not read: nobody is let through by it, but kept out."""
+
+
+class Components:
+    """The pipeline of everything but tools."""
+
+    def __init__(self, server: Server, transforms: TransformChain) -> None:
+        self._server, self._transforms = server, transforms
+        self._kept: OrderedDict[Any, ListedOthers] = OrderedDict()
+
+    def concerns(self, kind: ListName) -> bool:
+        """Whether anything of ``kind`` is changed, or may be."""
+        transforms = self._transforms
+        return transforms.visibility is not None or any(view.concerns(kind) for view in transforms.views)
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def listed(self, kind: ListName, call: Call) -> ListedOthers:
+        """What is there of ``kind``, and what of it is shown."""
+        server, rules = self._server, await self._transforms.rules(call)
+        composition = server.composition
+        there = (
+            own_entries(server, kind, call) if composition is None else await composition.shown(kind, call)
+        )
+        version = (there.version, self._transforms.edition, rules)
+        key = (kind, key_of(call.principal), rules)
+        kept = self._kept.get(key)
+        if kept is None or kept.shown.version != version:
+            self._transforms.collisions.look(server, self._transforms.views, kind, there)
+            traits = {one.key: one for one in (Traits.of(each, kind) for each in there.entries)}
+            shown = Shown(version, self._built(kind, there, traits, rules))
+            entries = shown.entries
+            listing = Listing(
+                server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
+            )
+            matching = _compiled(traits.values()) if kind == "templates" else ()
+            kept = self._kept[key] = ListedOthers(shown, listing, traits, matching)
+            if len(self._kept) > LISTINGS_KEPT:
+                self._kept.popitem(last=False)
+        return kept
+
+    def _built(self, kind: ListName, there: Shown, traits: Mapping[str, Traits], rules: Rules) -> list[Any]:
+        found: dict[str, Any] = {}
+        for definition, one in zip(there.entries, traits.values(), strict=True):
+            names = self._transforms.names(one.key, one, rules)
+            if names is None:
+                continue
+            for view, name in zip(self._transforms.views, names, strict=False):
+                definition = view.shown(definition, name, kind)
+            if names[-1] != one.key:
+                definition = replace(definition, **{_NAMES[kind]: names[-1]})
+            found.setdefault(names[-1], definition)
+        return list(found.values())
+
+    # --- use ----------------------------------------------------------------------------------------------------------
+
+    async def find_prompt(self, name: str, call: Call) -> str | None:
+        """The name of a prompt before all views; None for one that is not shown to the caller."""
+        inner = self._transforms.before(name, "prompts")
+        if inner is None:
+            return None
+        there = (await self.listed("prompts", call)).there
+        traits = there.get(inner, Traits(inner, kind="prompts"))
+        return (
+            None
+            if self._transforms.names(inner, traits, await self._transforms.rules(call)) is None
+            else inner
+        )
+
+    async def find_address(self, uri: str, call: Call) -> str | None:
+        """The address before all views; None for one that is not shown to the caller."""
+        inner = self.inner_uri(uri)
+        if inner is None:
+            return None
+        rules = await self._transforms.rules(call)
+        resource = (await self.listed("resources", call)).there.get(inner)
+        templates = None if resource is not None else (await self.listed("templates", call))
+        reading = () if templates is None else self._reading(inner, templates)
+        if not any(template for template, _ in reading) and resource is None:
+            resource = Traits(inner, kind="resources")
+        for template, traits in reading:
+            if self._transforms.names(traits.key, traits, rules) is None:
+                return None
+            if template is not None and any(
+                self._left_out(each, rules) for each in self._spellings(template, inner, rules)
+            ):
+                return None
+        return None if resource and self._transforms.names(inner, resource, rules) is None else inner
+
+    def _reading(self, inner: str, listed: ListedOthers) -> Iterable[tuple[UriTemplate | None, Traits]]:
+        """The template that reads an address here; elsewhere all that may: which of them does is not known."""
+        own = self._server.register.find_resource(inner)
+        if own is not None:
+            return [(each, traits) for each, traits in listed.templates if traits.key == own[0].name]
+        return [
+            (each, traits)
+            for each, traits in listed.templates
+            if (
+                inner.startswith(traits.key.partition("{")[0])
+                if each is None
+                else each.match(inner) is not None
+            )
+        ]
+
+    def _spellings(self, template: UriTemplate, inner: str, rules: Rules) -> Iterable[str]:
+        """An address, and whatever of those that are named stands for the same values of its template."""
+        views, values = self._transforms.views, template.match(inner)
+        named = [(name, None) for _, selection in rules for name in selection.names("resources")]
+        before = [(name, place) for place, view in enumerate(views) for name in view.left_out]
+        known = (self.inner_uri(name, place) for name, place in (*named, *before))
+        return [inner, *(one for one in known if one is not None and template.match(one) == values)]
+
+    def _left_out(self, inner: str, rules: Rules) -> bool:
+        """Whether this one address is named among what is not shown."""
+        alone, name = Traits(inner, kind="resources"), inner
+        for view in self._transforms.views:
+            if view.leaves_out(name, alone):
+                return True
+            name = view.outer_uri(name)
+        return not admits(rules, name, alone)
+
+    def inner_uri(self, uri: str, place: int | None = None) -> str | None:
+        """An address before all views, or those before this place; None for one that is called something else now."""
+        found: str | None = uri
+        for view in reversed(self._transforms.views[:place]):
+            found = None if found is None else view.inner_uri(found)
+        return found
+
+    def outer_uri(self, uri: str) -> str:
+        """An address after all views."""
+        for view in self._transforms.views:
+            uri = view.outer_uri(uri)
+        return uri
+
+    async def address(self, uri: str, call: Call) -> str:
+        """The same as `find_address`.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        found = await self.find_address(uri, call)
+        if found is None:
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+        return found
+
+    async def prompt(self, call: Call) -> Call:
+        """``prompts/get`` with the name before all views.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        name = call.params.name
+        if not self.concerns("prompts"):
+            return call
+        found = await self.find_prompt(name, call)
+        if found is None:
+            shown = name[:NAME_ECHO]
+            raise ProtocolError("prompt_not_found", f"Unknown prompt: {shown}", data={"prompt": shown})
+        return call if found == name else call.instead(replace(call.params, name=found))
+
+    async def resource(self, call: Call) -> Call:
+        """``resources/read`` with the address before all views.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        uri = call.params.uri
+        if (self._transforms.response_limit is not None and uri.startswith(REST)) or not (
+            self.concerns("resources") or self.concerns("templates")
+        ):
+            return call
+        found = await self.address(uri, call)
+        return call if found == uri else call.instead(replace(call.params, uri=found))
+
+    def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
+        """A result with the addresses that clients know."""
+        if call.method not in _WITH_ADDRESSES or not any(view.moves for view in self._transforms.views):
+            return result
+        if isinstance(result, Raw):
+            if b'"uri"' not in bytes(result):
+                return result
+            result = call.codec.decode_result(METHODS[call.method], result)
+        return relocated(result, self.outer_uri)
+
+    async def referred(self, ref: Any, call: Call) -> Any:
+        """What a completion is for, as it is called before all views; None for what is not shown to the caller."""
+        if isinstance(ref, ToolReference):
+            found = await self._transforms.find(ref.name, call)
+            return None if found is None else replace(ref, name=found.key)
+        if not isinstance(ref, ResourceTemplateReference):
+            name = await self.find_prompt(ref.name, call) if self.concerns("prompts") else ref.name
+            return None if name is None else replace(ref, name=name)
+        if not (self.concerns("templates") or self.concerns("resources")):
+            return ref
+        inner = self._transforms.before(ref.uri, "templates")
+        traits = None if inner is None else (await self.listed("templates", call)).there.get(inner)
+        if inner is None or traits is None:  # an address of a template, or of nobody
+            uri = await self.find_address(ref.uri, call)
+            return None if uri is None else replace(ref, uri=uri)
+        names = self._transforms.names(inner, traits, await self._transforms.rules(call))
+        return None if names is None else replace(ref, uri=inner)
+
+
+def _compiled(found: Iterable[Traits]) -> tuple[tuple[UriTemplate | None, Traits], ...]:
+    compiled: list[tuple[UriTemplate | None, Traits]] = []
+    for traits in found:
+        try:
+            compiled.append((UriTemplate(traits.key), traits))
+        except RegistrationError:
+            compiled.append((None, traits))
+    return tuple(compiled)

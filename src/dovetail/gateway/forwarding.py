@@ -1,0 +1,396 @@
+"""One call on its way through a proxy, whatever is spoken in front and behind.
+
+A modern server behind ends the call with its questions: a modern client in front gets them as they are (with the
+state of the server behind inside our own), a legacy one is asked on the stream of its call. A legacy server behind
+asks in the middle of the call: a legacy client in front is asked the same; for a modern one the call behind is held
+open (`held.py`) until the client comes back with the answers. In a task the task asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from .. import model as m
+from ..auth.core.auth_errors import AuthError
+from ..core.channel import Call, Channel, ServerRequestsNotSupported
+from ..core.input_rounds import Rounds, put, put_as
+from ..core.metadata import of_version
+from ..drivers.requests import SendOptions
+from ..errors import (
+    CapabilityError,
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RequestTimeout,
+    SessionLost,
+    TransportError,
+)
+from ..kinds import KINDS
+from ..model.meta import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    RELATED_TASK,
+    TASKS_EXTENSION,
+    VIA,
+)
+from ..server.input_requests.client_requests import PlainQuestion
+from ..server.registry.tool_versions import split
+from ..settings import NAME_ECHO, SHED_SECONDS
+from ..wire.frames import UNREADABLE
+from ..wire.methods import METHODS, Method, OpenParams, result_type_of
+from ..wire.unknown_fields import forgotten, holds, only_kept, whole
+from .gateway_limits import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+    from .suspended_calls import HeldCall
+    from .upstream import Upstream
+
+log = logging.getLogger("dovetail.gateway")
+
+_T = TypeVar("_T")
+
+_OURS: Final = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, LOG_LEVEL})
+"""What of ``_meta`` belongs to one connection and is not passed on."""
+_HARMLESS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
+"""Requests that do no harm when they are made twice."""
+
+current: ContextVar[Passing | None] = ContextVar("dovetail_passing", default=None)
+"""The call on whose exchange a question of the server behind came."""
+
+
+class Passing:
+    """A call of a client in front, to be answered by a server behind."""
+
+    held: HeldCall | None = None
+    """The call behind, while it waits for a client that has to come back."""
+    _detached = False
+    _detaching: asyncio.Lock | None = None
+
+    def __init__(self, server: Server, upstream: Upstream, call: Call, channel: Channel) -> None:
+        self.server = server
+        self.upstream = upstream
+        self.call = call
+        self.channel = channel
+
+    def beside(self, call: Call, channel: Channel) -> Passing:
+        """The same way for another call."""
+        return Passing(self.server, self.upstream, call, channel)
+
+    @property
+    def own_row(self) -> Method | None:
+        """What is known of the method, where it is none of the protocol's."""
+        return self.upstream.added.get(self.call.method)
+
+    def take_over(self, other: Passing) -> None:
+        """Go on as ``other``, with which the client in front came back."""
+        self.call, self.channel = other.call, other.channel
+
+    async def run(self) -> Struct | Raw:
+        """The result, or the questions that stand in its way.
+
+        Raises:
+            DovetailError: what the server behind answered, or why it did not.
+        """
+        call, params = self.call, self.call.params
+        if call.revision.modern and params.__class__ in _MAY_ASK and params.request_state is not UNSET:
+            rounds = self.rounds()
+            state: Any = rounds.state
+            if state is not UNSET and "held" in state:
+                return await self.upstream.held.resume(state["held"], self, rounds)
+            params = replace(params, request_state=UNSET if state is UNSET else state.get("state", UNSET))
+        if not self.upstream.modern:
+            if call.revision.modern and self.channel.asking is None:
+                return await self.upstream.held.run(self, params)
+            return await self.open_to_questions(self.send(params))
+        result = await self.send(params)
+        return await self._go_on(params, result) if type(result) is m.InputRequiredResult else result
+
+    async def _go_on(self, params: Any, result: Struct | Raw) -> Struct | Raw:
+        """What comes after a modern server behind has asked."""
+        for count in range(self.server.limits.max_input_rounds):
+            if type(result) is not m.InputRequiredResult:
+                return result
+            if self.call.revision.modern and not self._detached:
+                return self._ask_in_front(result)
+            requests = result.input_requests or {}
+            if not requests:  # the server behind sheds load, and wants to be asked again
+                await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
+            answers = {key: await self._answer(request) for key, request in requests.items()}
+            params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
+            result = await self.send(params)
+        raise Refusal(1004, message="the server behind has asked too often")
+
+    def rounds(self) -> Rounds:
+        """What is known of the questions of this call in front."""
+        server = self.server
+        lifetime = server.state_lifetime
+        return Rounds(
+            self.call,
+            server.seal,
+            now=server.clock(),
+            limits=server.limits,
+            lifetime=lifetime,
+            row=self.own_row,
+        )
+
+    def _ask_in_front(self, result: m.InputRequiredResult) -> m.InputRequiredResult:
+        rounds = self.rounds()
+        rounds.state = {} if result.request_state is UNSET else {"state": result.request_state}
+        for key, request in (result.input_requests or {}).items():
+            rounds.want(put(request), key)
+        return rounds.result()
+
+    async def _answer(self, request: m.InputRequest) -> Raw:
+        question = put(request)
+        answer = await self.ask(question.method, question.params)
+        return Raw(msgspec.json.encode(whole(answer)))
+
+    async def ask(self, method: str, params: Any) -> Struct:
+        """Put a question of the server behind to the client in front.
+
+        Raises:
+            ProtocolError: it cannot be asked that, or said no.
+        """
+        question = put_as(method, params)
+        if not self.call.capabilities.has(question.need):
+            reason = f"the client in front cannot be asked: it lacks {question.need}"
+            raise ProtocolError("method_not_found", reason)
+        if self.held is not None:
+            return await self.held.ask(question)
+        asking = self.channel.asking
+        if asking is not None:
+            if self.call.revision.modern:
+                await self._detach()  # the call behind cannot be begun again with the answer: the task asks
+            question = put_as(method, forgotten(params))
+            (answer,) = await asking.ask([PlainQuestion(question.request, "")])
+            return msgspec.convert(answer, METHODS[method].result)
+        try:
+            return await self.channel.request(method, params or m.RequestParams())
+        except ServerRequestsNotSupported as error:
+            raise ProtocolError("method_not_found", "the client in front cannot be asked here") from error
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    async def open_to_questions(self, work: Awaitable[_T]) -> _T:
+        """Wait for ``work``; meanwhile a question without a sign of whose it is may be for this client."""
+        active = self.upstream.active
+        active[self] = None
+        try:
+            return await work
+        finally:
+            active.pop(self, None)
+
+    async def send(self, params: Any) -> Struct | Raw:
+        """One request to the server behind, and its answer: raw where both sides speak the same revision."""
+        call, upstream, channel = self.call, self.upstream, self.channel
+        name, params, meta = self._passed_on(params)
+        own = upstream.added.get(call.method)
+        raw = (
+            own is None
+            and call.codec.dialect.name == "official"
+            and channel.asking is None
+            and upstream.plain
+        )
+        asking: SendOptions = {"meta": meta, "raw": raw, "released": channel.close_stream}
+        if own is not None:
+            asking["row"] = own
+        elif call.came is not UNSET and holds(params.__class__, call.came):
+            asking["came"] = call.came
+        if PROGRESS_TOKEN in call.meta:
+            asking["pass_progress"] = self._progress
+        if upstream.forward_headers:
+            asking["headers"] = upstream.headers(call)
+        timeout = upstream.unhurried if self._may_become_task() else upstream.timeout
+        repeat = name in upstream.harmless if name is not None else call.method in _HARMLESS
+        token = current.set(self)
+        try:
+            result = await upstream.client.forward(
+                call.method, params, asking, timeout=timeout, repeat=repeat
+            )
+        except (TransportError, RequestTimeout, AuthError) as error:
+            raise _unreachable(error, upstream.name) from error
+        except ProtocolError as error:
+            return self._refused(error)
+        finally:
+            current.reset(token)
+        if raw:
+            result = self._passed_back(result)
+        elif own is not None and isinstance(result, dict):
+            result = call.codec.prepare(result)
+        if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
+            result = await self._finish(result)
+        return result if channel.asking is None else forgotten(result)
+
+    def _refused(self, error: ProtocolError) -> Struct:
+        """A failed tool where the client lacks what is asked for and its revision has no error that says so.
+
+        Raises:
+            ProtocolError: every other error of the server behind, with the code its kind has in front.
+        """
+        call = self.call
+        called = call.method == "tools/call" and not call.revision.modern
+        if called and error.kind == "missing_required_client_capability":
+            missing = CapabilityError("", error.message)
+            return self.server.failures.of_tool(missing, call.params.name, call)
+        raise _in_front(error, modern=self.upstream.modern) from error
+
+    def _passed_back(self, result: Raw) -> Struct | Raw:
+        """A result as it came, or as the revision in front writes it, where it need not be read for that."""
+        call, codec, data = self.call, self.upstream.codec, bytes(result)
+        row = METHODS[call.method]
+        assert codec is not None
+        try:
+            kind = result_type_of(row, data, codec.revision)
+            if kind is row.result or kind is row.modern_result:
+                passed = result if codec.revision is call.revision else call.codec.passed(kind, data)
+                if passed is not None:
+                    return passed
+        except UNREADABLE:
+            pass  # it says itself why
+        return codec.decode_result(row, result)
+
+    def _passed_on(self, params: Any) -> tuple[str | None, Any, dict[str, Any]]:
+        """The name of the tool that is called, if one is, the params and the metadata that go to the server behind."""
+        meta = self._meta()
+        if self.call.method != "tools/call":
+            return None, replace(params, meta=UNSET), meta
+        name, upstream = params.name, self.upstream
+        if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise ProtocolError("tool_not_found", f"Unknown tool: {name[:NAME_ECHO]!a}")
+        if "@" in name and name not in upstream.traits:
+            name, params, meta = _versioned(name, params, meta, upstream)
+        task = m.TaskMetadata() if name in upstream.may_be_task and self._as_task(name) else UNSET
+        return name, replace(params, meta=UNSET, task=task), meta
+
+    async def _finish(self, created: Any) -> Struct:
+        """The server behind made a task of it: so do we where the client in front can have one; and wait."""
+        await self._detach()
+        handle = self.upstream.client.follow_task(created)
+        try:
+            result = await self.open_to_questions(handle.within(None))
+            if result.meta and RELATED_TASK in result.meta:  # a name that is known behind alone
+                del result.meta[RELATED_TASK]
+            return result
+        except asyncio.CancelledError:
+            await handle.abandon()
+            raise
+        except (TransportError, RequestTimeout) as error:
+            raise _unreachable(error, self.upstream.name) from error
+
+    async def _detach(self) -> None:
+        """Let the call in front become a task, once for all questions that come at the same time."""
+        self._detaching = self._detaching or asyncio.Lock()
+        async with self._detaching:
+            if not self._detached:
+                await self.channel.continue_as_task()
+                self._detached = self.channel.asking is not None
+
+    def _may_become_task(self) -> bool:
+        """A modern server makes no task of a call with a progress token, such as an idle limit would bring along."""
+        modern = self.upstream.modern and "extensions" in self.call.capabilities
+        return modern and PROGRESS_TOKEN not in self.call.meta and self._takes_tasks()
+
+    def _takes_tasks(self) -> bool:
+        """Whether a modern client in front is prepared to be given a task."""
+        call = self.call
+        return call.revision.modern and TASKS_EXTENSION in (call.capabilities.get("extensions") or ())
+
+    def _as_task(self, name: str) -> bool:
+        """Whether a server of 2025-11-25, which leaves that to its clients, is to make a task of what may be one."""
+        return name in self.upstream.as_task or (self.channel.asking is not None and self._takes_tasks())
+
+    def _meta(self) -> dict[str, Any]:
+        """What goes along: the client's own metadata and, where each request says so, what the client can do."""
+        call = self.call
+        meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
+        via = meta.get(VIA)
+        meta[VIA] = [*via, self.upstream.mark] if isinstance(via, list) else [self.upstream.mark]
+        if (carrier := self.server.admission.carrier) is not None:
+            meta |= carrier.carry()  # behind us it is on behalf of what we do
+        if self.upstream.modern:
+            front = call.capabilities
+            if call.revision.modern:
+                meta[CLIENT_CAPABILITIES] = front
+                level = call.meta.get(LOG_LEVEL)
+            else:
+                meta[CLIENT_CAPABILITIES] = self.upstream.declared_for(front)
+                level = None if call.session is None else call.session.log_level
+            if level is not None:
+                meta[LOG_LEVEL] = level
+        return meta
+
+    def log_level(self) -> Any:
+        """From which level on the client in front wants to hear; None for nothing."""
+        call = self.call
+        if call.revision.modern:
+            return call.meta.get(LOG_LEVEL)
+        return None if call.session is None else call.session.log_level
+
+    def _progress(self, params: m.ProgressNotificationParams) -> None:
+        if PROGRESS_TOKEN not in self.call.meta:
+            return  # the client came back without wanting to hear of it
+        token = self.call.meta[PROGRESS_TOKEN]
+        self.tell("notifications/progress", replace(params, progress_token=token, meta=only_kept(params)))
+
+    def tell(self, method: str, params: Struct) -> None:
+        """Send a notification on the stream of this call; a stream that is gone hears nothing."""
+        if self.channel.asking is not None:
+            params = forgotten(params)  # what a task says is kept in another form
+        try:
+            self.channel.notify(method, params)
+        except DovetailError:
+            pass
+
+
+_MAY_ASK: Final = frozenset(
+    {m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams, OpenParams}
+)
+
+
+def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:
+    """An error of the server behind, with the code its kind has in front."""
+    row = KINDS.get(error.kind)
+    usual = None if row is None else row.modern if modern else row.legacy
+    return ProtocolError(error.kind, error.message, data=error.data) if error.code == usual else error
+
+
+def _versioned(
+    name: str, params: Struct, meta: dict[str, Any], upstream: Upstream
+) -> tuple[str, Struct, dict[str, Any]]:
+    """A call of ``name@version``: other servers are told the version in ``_meta``."""
+    base, version = split(name)
+    if version is None or base not in upstream.traits:
+        return name, params, meta
+    return base, replace(params, name=base), {**meta, **of_version(version)}
+
+
+def no_access(error: AuthError, label: str) -> ProtocolError:
+    """Why there is no authorization for a server behind, as far as it is anybody's business in front."""
+    log.warning("%s: %s", label, error.message)
+    settings = "the settings for it are not accepted" if error.fault == "client" else None
+    why = error.error or settings or "the authorization server fails"
+    return ProtocolError(
+        "dependency_failed", f"no token for {label} could be had: {why}", data={"maybeExecuted": False}
+    )
+
+
+def _unreachable(error: TransportError | RequestTimeout | AuthError, label: str) -> ProtocolError:
+    if isinstance(error, AuthError):
+        return no_access(error, label)
+    maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
+    # What exactly went wrong names addresses and commands, which are nobody's business in front.
+    log.warning("%s did not answer: %s", label, error.message)
+    what = "did not answer in time" if isinstance(error, RequestTimeout) else "went away"
+    return ProtocolError("dependency_failed", f"{label} {what}", data={"maybeExecuted": maybe})

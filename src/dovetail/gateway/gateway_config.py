@@ -1,0 +1,381 @@
+"""The file that names servers: the ``mcpServers`` JSON everybody documents, its spellings elsewhere, or TOML of ours.
+
+A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
+``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
+``describe``, ``hide``, ``preset_arguments``, ``default``, ``rename_arguments``, ``schemas``, ``max_bytes`` (as
+`Server.transform` takes them), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
+``forward_headers``, ``forward_methods``, ``middleware`` (names of `middleware`, each alone or with its options),
+``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
+``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from .. import middleware
+from ..auth.auth_settings import AUTHORIZATION_SECONDS
+from ..auth.client.on_behalf_of import TokenExchange
+from ..drivers.middleware_chain import Middleware
+from ..errors import DovetailError
+from ..wire.revisions import BY_NAME
+from .memory_limit import confined
+
+log = logging.getLogger("dovetail.gateway")
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_TABLES: Final = ("mcpServers", "servers", "context_servers")
+_URLS: Final = ("url", "httpUrl", "serverUrl")
+_TRANSPORTS: Final = {
+    "stdio": "stdio", "http": "http", "streamable-http": "http", "streamable_http": "http", "streamableHttp": "http",
+    "sse": "sse", "ws": "ws", "websocket": "ws",
+}  # fmt: skip
+"""What files call a transport, and what it is."""
+_ERAS: Final = ("auto", "modern", "legacy")
+_AS_WRITTEN: Final = (
+    "cwd", "headers", "prefix", "rename", "describe", "hide", "preset_arguments", "default", "rename_arguments",
+    "timeout", "revision", "auth", "forward_methods", "schemas", "max_bytes", "start_timeout",
+)  # fmt: skip
+"""Members that mean what stands in the file."""
+
+
+class ConfigError(DovetailError):
+    """The file cannot be used; the message says where and why."""
+
+    kind = "configuration"
+
+
+class ExchangeMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """How tokens of callers are exchanged for those of a server, as `auth.TokenExchange` takes it."""
+
+    client_id: str
+    client_secret: str | None = None
+    token_endpoint: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    resource: str | None = None
+    scopes: str | list[str] = ""
+    token_endpoint_auth_method: str | None = None
+    timeout: Annotated[float, Meta(gt=0)] = AUTHORIZATION_SECONDS
+    allow_private: bool = False
+
+    def __repr__(self) -> str:
+        return "ExchangeMembers(…)"  # there is a secret in it
+
+
+class AuthMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    exchange: ExchangeMembers
+
+
+class Entry(Struct, kw_only=True, frozen=True):
+    """One server of the file."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    prefix: str | None = None
+    tools: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict[str, str])
+    describe: dict[str, str] = field(default_factory=dict[str, str])
+    hide: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    preset_arguments: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    default: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    rename_arguments: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    timeout: float | None = None
+    revision: str | None = None
+    auth: str | AuthMembers | None = None
+    forward_headers: tuple[str, ...] = ()
+    forward_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
+    schemas: str | None = None
+    max_bytes: int | None = None
+    middleware: tuple[str | dict[str, dict[str, Any]], ...] = ()
+    start_timeout: float | None = None
+    memory: int | None = None
+
+    @property
+    def target(self) -> Any:
+        """What a `Client` is pointed at."""
+        return self.url or confined(self.command, self.memory)
+
+
+class _Members(Struct, kw_only=True):
+    """An entry as people write it; members of other programs are left alone."""
+
+    command: str | list[str] | None = None
+    args: list[str] = []
+    env: dict[str, str | int | float | bool] = {}
+    cwd: str | None = None
+    headers: dict[str, str] = {}
+    type: str | None = None
+    transport: str | None = None
+    prefix: str | None = None
+    tools: list[str] | None = None
+    exclude: list[str] = []
+    rename: dict[str, str] = {}
+    describe: dict[str, str] = {}
+    hide: dict[str, list[str]] = {}
+    preset_arguments: dict[str, dict[str, Any]] = {}
+    default: dict[str, dict[str, Any]] = {}
+    rename_arguments: dict[str, dict[str, str]] = {}
+    timeout: float | None = None
+    revision: str | None = None
+    auth: str | AuthMembers | None = None
+    forward_headers: list[str] = []
+    forward_methods: dict[str, str | None] | list[str] = []
+    schemas: str | None = None
+    max_bytes: int | None = None
+    middleware: list[str | dict[str, dict[str, Any]]] = []
+    start_timeout: Annotated[float, Meta(gt=0)] | None = None
+    memory: Annotated[int, Meta(gt=0)] | str | None = None
+    disabled: bool = False
+
+
+def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
+    """The servers of a file, or of what such a file holds.
+
+    Raises:
+        ConfigError: it is none, or one of its servers cannot be used.
+    """
+    entries, problems = usable(source)
+    for problem in problems.values():
+        raise problem
+    return entries
+
+
+def usable(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+) -> tuple[list[Entry], dict[str, ConfigError]]:
+    """The servers of a file that can be used, and what is wrong with each of the others.
+
+    Raises:
+        ConfigError: it is no such file.
+    """
+    return _entries(*loaded(source))
+
+
+class SearchOptions(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The member ``search`` beside the servers: how tools are found that are not listed."""
+
+    always: list[str] = []
+    limit: int = 8
+
+
+def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOptions | None:
+    """Whether the tools of a file's servers are to be searched for: ``true``, or an object of options; None for not.
+
+    Raises:
+        ConfigError: as `read`.
+    """
+    found, where = loaded(source)
+    wish: Any = cast("Mapping[str, Any]", found).get("search") if isinstance(found, Mapping) else None
+    if wish is None or isinstance(wish, bool):
+        return SearchOptions() if wish else None
+    try:
+        return msgspec.convert(wish, SearchOptions)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: search: {error}") from None
+
+
+def loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str]:
+    """What a file holds, and what to call it.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return source, "the configuration"
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text), str(path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _entries(found: Any, where: str) -> tuple[list[Entry], dict[str, ConfigError]]:
+    members: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    table: Any = next((members[name] for name in _TABLES if name in members), None)
+    if not isinstance(table, Mapping):
+        raise ConfigError(f'{where} has no "mcpServers" object')
+    servers = cast("Mapping[str, Any]", table)
+    entries: list[Entry] = []
+    problems: dict[str, ConfigError] = {}
+    for name, members in servers.items():
+        try:
+            if (entry := _entry(name, members, where)) is not None:
+                entries.append(_prefixed(entry, alone=len(servers) == 1))
+        except ConfigError as problem:
+            problems[name] = problem
+    return entries, problems
+
+
+def _prefixed(entry: Entry, alone: bool) -> Entry:
+    """One server needs no prefix unless it has one; several get their names."""
+    if entry.prefix is not None or alone:
+        return entry
+    words = re.sub(r"[^A-Za-z0-9.\-]+", "_", entry.name).strip("_") or "server"
+    return msgspec.structs.replace(entry, prefix=words)
+
+
+def _entry(name: str, members: Any, where: str) -> Entry | None:
+    place = f"{where}: server {name!r}"
+    if not isinstance(members, Mapping):
+        raise ConfigError(f"{place} is no object")
+    replaced = with_variables(cast("Mapping[str, Any]", members), place)
+    try:
+        given = msgspec.convert(replaced, _Members)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    if given.disabled:
+        return None
+    for wrong, meant in _misspelt(replaced):
+        log.warning("%s: did you mean %r by %r? It is left alone.", place, meant, wrong)
+    urls = [(key, replaced[key]) for key in _URLS if replaced.get(key)]
+    if bool(urls) == (given.command is not None):
+        raise ConfigError(f'{place} needs either a "command" or a "url"{_typo(replaced)}')
+    if given.revision is not None and given.revision not in (*BY_NAME, *_ERAS):
+        raise ConfigError(f"{place}: there is no revision {given.revision!r}")
+    words = given.command if isinstance(given.command, list) else [given.command or ""]
+    return Entry(
+        name=name,
+        command=() if urls else (*words, *given.args),
+        env={key: _written(value) for key, value in given.env.items()},
+        url=_url(urls[0], given.type or given.transport, place) if urls else "",
+        tools=None if given.tools is None else tuple(given.tools),
+        exclude=tuple(given.exclude),
+        forward_headers=tuple(given.forward_headers),
+        middleware=tuple(given.middleware),
+        memory=_bytes(given.memory, place),
+        **{name: getattr(given, name) for name in _AS_WRITTEN},
+    )
+
+
+def _bytes(size: int | str | None, place: str) -> int | None:
+    """``512M`` as a number."""
+    if size is None or isinstance(size, int):
+        return size
+    found = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", size.strip(), re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise ConfigError(f"{place}: {size!r} is no amount of memory; write it like 512M")
+    return int(found[1]) << 10 * " KMG".index(found[2].upper() or " ")
+
+
+_NOT_READY: Final = frozenset({"Component", "Middleware", "Rate", "Request"})
+"""Names of the package that are none of its middleware."""
+
+
+def middleware_of(entry: Entry) -> list[Middleware]:
+    """What stands around the calls of a server.
+
+    Raises:
+        ConfigError: there is no such middleware, or it takes no such options.
+    """
+    made: list[Middleware] = []
+    for one in entry.middleware:
+        for name, options in (one if isinstance(one, dict) else {one: dict[str, Any]()}).items():
+            ready = [each for each in middleware.__all__ if each not in _NOT_READY]
+            if name not in ready:
+                known = ", ".join(ready)
+                raise ConfigError(
+                    f"server {entry.name!r}: there is no middleware {name!r}; use one of {known}"
+                )
+            try:
+                made.append(getattr(middleware, name)(**options))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"server {entry.name!r}, middleware {name}: {error}") from None
+    return made
+
+
+def auth_of(entry: Entry) -> Any:
+    """The authorization of a server, as a `Proxy` takes it.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if not isinstance(entry.auth, AuthMembers):
+        return None if entry.auth == "none" else entry.auth
+    if not entry.url.startswith(("http", "ws")):
+        raise ConfigError(
+            f"server {entry.name!r}: tokens are exchanged for servers with a http or ws URL only"
+        )
+    try:
+        return TokenExchange(**msgspec.structs.asdict(entry.auth.exchange))
+    except ValueError as error:
+        raise ConfigError(f"server {entry.name!r}, auth.exchange: {error}") from None
+
+
+def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:
+    _, url = found
+    if not isinstance(url, str) or not url.startswith(
+        ("http://", "https://", "ws://", "wss://", "tcp://", "tls://")
+    ):
+        raise ConfigError(f"{place}: {url!r} is no URL of a server")
+    if transport is not None and transport not in _TRANSPORTS:
+        raise ConfigError(
+            f"{place}: there is no transport {transport!r}; use one of {', '.join(_TRANSPORTS)}"
+        )
+    return url
+
+
+def _misspelt(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Members that nobody knows but that look like some of ours, and those."""
+    from difflib import get_close_matches  # only an unknown member needs it
+
+    known = {*_Members.__struct_fields__, *_URLS}
+    for name in members.keys() - known:
+        if close := get_close_matches(name, known, 1, 0.8):
+            yield name, close[0]
+
+
+def _typo(members: Mapping[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    for name in members.keys() - {*_Members.__struct_fields__, *_URLS}:
+        if close := get_close_matches(name, ("command", *_URLS), 1, 0.75):
+            return f" (did you mean {close[0]!r} by {name!r}?)"
+    return ""
+
+
+def _written(value: str | float | bool) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def with_variables(value: Any, place: str) -> Any:
+    """``value`` with the variables of the environment in every string of it.
+
+    Raises:
+        ConfigError: one of them is not set.
+    """
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: _variable(found, place), value)
+    if isinstance(value, Mapping):
+        return {key: with_variables(one, place) for key, one in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [with_variables(one, place) for one in cast("list[Any]", value)]
+    return value
+
+
+def _variable(found: re.Match[str], place: str) -> str:
+    name, default = found[1], found[2]
+    value = os.environ.get(name)
+    if value:
+        return value
+    if default is None:
+        if value is None:
+            raise ConfigError(f"{place}: the variable {name} is not set")
+        return value
+    return default

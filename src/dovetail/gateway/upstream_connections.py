@@ -1,0 +1,262 @@
+"""The connections to one server behind: one for each principal in front, or for each legacy session.
+
+What is said on a connection is for those it was made for; on that of nobody in particular, for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..auth.client.on_behalf_of import ExchangedToken, TokenExchange
+from ..auth.core.auth_errors import AuthError
+from ..auth.server.current_token import proof_of
+from ..client.client_config import ClientOptions
+from ..client.connecting.targets import Target
+from ..core.channel import Call, Session
+from ..core.limits import busy
+from ..core.principal import Principal, key_of
+from ..core.subscriptions import News
+from ..errors import DovetailError, ProtocolError
+from ..server.handles import session_folder
+from ..wire.methods import Method
+from .forwarding import no_access
+from .gateway_limits import RETIRED_SECONDS
+from .suspended_calls import HeldCalls
+from .upstream import Upstream
+
+Sharing = Literal["principal", "session"]
+Key = tuple[Any, ...]
+NOBODY: Key = (None,)
+"""The connection of nobody in particular."""
+
+
+class Caller(Struct, frozen=True):
+    """For whom a connection is made."""
+
+    principal: Principal | None = None
+    session: Session | None = None
+    """None where all sessions of a principal share one."""
+    token: str | None = None
+    """What is to be exchanged for one of theirs."""
+
+
+_NOBODY = Caller()
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """How connections are made."""
+
+    target: Target
+    options: ClientOptions
+    name: str
+    """How clients in front are told of the server behind."""
+    mark: str
+    shared: bool
+    timeout: float | None
+    max_connections: int
+    forward_headers: frozenset[str]
+    added: Mapping[str, Method]
+    """Methods of its author's own that are passed on."""
+
+    @property
+    def exchange(self) -> TokenExchange | None:
+        auth: Any = self.options.get("auth")
+        return auth if isinstance(auth, TokenExchange) else None
+
+
+class UpstreamConnections:
+    """All of them; ``tell`` hears what they say, ``down`` that the one of nobody in particular cannot be made."""
+
+    def __init__(
+        self,
+        way: Way,
+        *,
+        tell: Callable[[News], None],
+        down: Callable[[DovetailError], None],
+    ) -> None:
+        self.way = way
+        self.held = HeldCalls()
+        self.first: Upstream | None = None
+        """The connection that was made to learn what there is."""
+        self._tell, self._down = tell, down
+        self._ending: dict[asyncio.Task[None], Upstream] = {}
+        self._upstreams: OrderedDict[Key, Upstream] = OrderedDict()
+        self._opening: dict[Key, asyncio.Task[Upstream]] = {}
+
+    def __iter__(self) -> Iterator[Upstream]:
+        return iter(list(self._upstreams.values()))
+
+    async def of(self, call: Call) -> Upstream:
+        """The connection for whoever calls.
+
+        Raises:
+            ProtocolError: the server behind cannot be reached.
+            Refusal: there are too many connections to it, and all are in use.
+        """
+        way, token = self.way, None
+        if way.exchange is not None:
+            token = proof_of(call.principal)
+            if token is None:
+                text = f"{way.name} is there only for callers who log in with a token"
+                raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
+        caller = Caller(call.principal, None if way.shared else call.session, token)
+        key = self._key(caller)
+        found = self._upstreams.get(key)
+        if found is not None:
+            self._upstreams.move_to_end(key)
+            if found.exchanged is not None and token is not None:
+                found.exchanged.subject = token
+            return found
+        if key not in self._opening and not self._has_room():
+            raise busy(f"connections to {way.name}")
+        try:
+            return await self.opened(caller)
+        except AuthError as error:
+            raise no_access(error, way.name) from error
+        except DovetailError as error:
+            if call.principal is None:
+                self._down(error)
+            text = f"{way.name} cannot be reached"
+            raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False}) from error
+
+    def _key(self, caller: Caller) -> Key:
+        key: Key = (key_of(caller.principal),)
+        if caller.principal is not None and self.way.exchange is not None:
+            # A token that may do less must not use what was exchanged for one that may do more.
+            key += (caller.principal.client_id, caller.principal.scopes)
+        return key if caller.session is None else (*key, session_folder(caller.session))
+
+    async def opened(self, caller: Caller = _NOBODY) -> Upstream:
+        """The connection for ``caller``, made if there is none.
+
+        Raises:
+            DovetailError: it cannot be made.
+        """
+        key = self._key(caller)
+        found = self._upstreams.get(key)
+        if found is not None:
+            return found
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open(key, caller))
+            self._opening[key] = opening
+            opening.add_done_callback(partial(self._opened, key))
+        # Whoever gives up leaves it to those who come next: a server that starts slowly would never be there else.
+        return await asyncio.shield(opening)
+
+    async def _open(self, key: Key, caller: Caller) -> Upstream:
+        found = self.made(self.way, caller)
+        try:
+            await found.client.open()
+        except BaseException:
+            # A process that does not answer is ended before anybody goes on.
+            await found.client.close()
+            raise
+        found.learn()
+        if self.first is not None and not self.way.shared:
+            found.assume(self.first)
+        found.open = True
+        found.state_changed = partial(self._changed, found)
+        self._upstreams[key] = found
+        return found
+
+    def _opened(self, key: Key, opening: asyncio.Task[Upstream]) -> None:
+        self._opening.pop(key, None)
+        if not opening.cancelled():
+            opening.exception()  # perhaps nobody waits for it any more
+
+    def made(self, way: Way, caller: Caller = _NOBODY) -> Upstream:
+        """A connection that is not open yet, and not among the others."""
+        exchanged, auth = None, way.options.get("auth")
+        if way.exchange is not None:
+            auth = exchanged = ExchangedToken(way.exchange, caller.token or "")
+        elif callable(auth):
+            auth = auth(caller.principal)
+        made = Upstream(
+            way.target,
+            {**way.options, "auth": auth},
+            name=way.name,
+            held=self.held,
+            tell=self._telling(caller),
+            timeout=way.timeout,
+            forward_headers=way.forward_headers,
+            added=way.added,
+            mark=way.mark,
+        )
+        made.exchanged = exchanged
+        return made
+
+    def _telling(self, caller: Caller) -> Callable[[News], None]:
+        if caller.session is not None:
+            session_folder(caller.session)  # by which it gets an id, if it had none
+            return partial(self._tell_some, session=caller.session.id)
+        if caller.principal is not None:
+            return partial(self._tell_some, caller=caller.principal.key)
+        return self._tell
+
+    def _tell_some(self, news: News, **whom: str | None) -> None:
+        self._tell(replace(news, **whom))
+
+    def _changed(self, upstream: Upstream, state: str) -> None:
+        if state == "failed":
+            self.forget(upstream)
+
+    def _has_room(self) -> bool:
+        """Whether there may be one more: the one that was idle longest makes room for it."""
+        if len(self._upstreams) + len(self._opening) < self.way.max_connections:
+            return True
+        for key, upstream in self._upstreams.items():
+            idle = not upstream.busy and upstream is not self.first
+            if idle and len(self._ending) < self.way.max_connections:
+                self.end(self._upstreams.pop(key))
+                return True
+        return False
+
+    def end(self, upstream: Upstream, drain: float = RETIRED_SECONDS) -> None:
+        """End a connection that nobody calls on any more; calls that are under way may go on for a while."""
+        upstream.open = False
+        task = asyncio.get_running_loop().create_task(upstream.client.close(drain))
+        self._ending[task] = upstream
+        task.add_done_callback(self._ending.pop)
+
+    def session_ended(self, session: Session) -> None:
+        """What was made for a legacy session ends with it."""
+        if not self.way.shared and session.id is not None:
+            name = session_folder(session)
+            for key in [key for key in self._upstreams if key[-1] == name]:
+                self.end(self._upstreams.pop(key), drain=0)
+
+    def forget(self, upstream: Upstream) -> None:
+        """It tries no more: whoever calls next has another one made."""
+        for key in [key for key, one in self._upstreams.items() if one is upstream]:
+            self.end(self._upstreams.pop(key), drain=0)
+
+    def replace(self, way: Way, first: Upstream | None) -> None:
+        """Make connections in another way from now on, this one first; those of before are ended."""
+        for one in self:
+            self.end(one)
+        self.way, self.first, self._upstreams = way, first, OrderedDict()
+        if first is not None:
+            first.open = True
+            self._upstreams[NOBODY] = first
+
+    async def close(self) -> None:
+        """End them all."""
+        await self.held.close()
+        for opening in (openings := list(self._opening.values())):
+            opening.cancel()
+        if openings:
+            await asyncio.wait(openings)
+        upstreams = [*self._upstreams.values(), *self._ending.values()]
+        for upstream in upstreams:
+            upstream.open = False  # what happens now is meant
+        self._upstreams.clear()
+        self.first = None
+        await asyncio.gather(*(upstream.client.close() for upstream in upstreams))

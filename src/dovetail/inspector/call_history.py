@@ -1,0 +1,188 @@
+"""Calls of the page: each is a record that lives on as history, and can be cancelled or made again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ..client import Client
+from ..client.calling.task_handles import TaskHandle
+from ..errors import DovetailError
+from ..wire.revisions import REVISIONS
+from .event_stream import News
+from .inspected_server import Connection, problem_of
+from .inspector_limits import CALLS_KEPT, CALLS_RUNNING, NAME_SIZE, RESULT_BYTES
+from .truncation import shortened
+
+_MODERN: Final = frozenset(revision.name for revision in REVISIONS if revision.modern)
+
+
+class CallRecord(Struct, eq=False, kw_only=True):
+    """One call; ``state`` is running, done, failed or cancelled."""
+
+    id: int
+    connection: int
+    method: str
+    params: dict[str, Any]
+    task: bool
+    at: float
+    frame: int
+    """The last frame before it: its request is the next one of its method."""
+    state: str = "running"
+    seconds: float | None = None
+    progress: dict[str, Any] | None = None
+    result: bytes = b""
+    error: dict[str, Any] | None = None
+    failed: bool = False
+    """The tool itself said so."""
+    revision: str | None = None
+    weight: int = 0
+    """Bytes of its params, its result and its error."""
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "connection": self.connection, "method": self.method, "params": self.params,
+            "task": self.task, "at": self.at * 1000, "frame": self.frame, "state": self.state,
+            "ms": None if self.seconds is None else self.seconds * 1000, "progress": self.progress,
+            "size": len(self.result), "error": self.error, "failed": self.failed, "revision": self.revision,
+        }  # fmt: skip
+
+    def detail(self) -> dict[str, Any]:
+        """With the result, as much of it as a page can draw."""
+        found = shortened(msgspec.json.decode(self.result) if self.result else None)
+        return {**self.shown(), "result": found.value, "cut": found.cut}
+
+
+class Calls:
+    """All of them, the oldest make room."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._numbers = count(1)
+        self.records: dict[int, CallRecord] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    def start(
+        self, connection: Connection, method: str, params: dict[str, Any], *, task: bool, frame: int
+    ) -> CallRecord:
+        """Begin a call; the page is told of its progress and its end.
+
+        Raises:
+            DovetailError: too many are under way.
+        """
+        if len(self._running) >= CALLS_RUNNING:
+            raise DovetailError(f"{CALLS_RUNNING} calls are under way already")
+        record = CallRecord(
+            id=next(self._numbers), connection=connection.id, method=method, params=params, task=task,
+            at=time.time(), frame=frame, revision=connection.client.revision, weight=len(msgspec.json.encode(params)),
+        )  # fmt: skip
+        self.records[record.id] = record
+        self._make_room()
+        self._news.tell("call", call=record.shown())
+        self._running[record.id] = asyncio.get_running_loop().create_task(self._run(connection, record))
+        return record
+
+    async def _run(self, connection: Connection, record: CallRecord) -> None:
+        def progressed(progress: float, total: float | None, message: str | None) -> None:
+            said = None if message is None else message[:NAME_SIZE]
+            record.progress = {"progress": progress, "total": total, "message": said}
+            self._news.tell("progress", call=record.id, **record.progress)
+
+        begun = time.perf_counter()
+        try:
+            result = await perform(
+                connection.client, record.method, record.params, task=record.task, on_progress=progressed,
+                on_task=connection.heard_of,
+            )  # fmt: skip
+            record.result = msgspec.json.encode(result)
+            record.failed = result.is_error is True if record.method == "tools/call" else False
+            record.state = "done"
+        except asyncio.CancelledError:
+            record.state = "cancelled"
+        except (DovetailError, ValueError, TypeError, msgspec.MsgspecError) as error:
+            record.state, record.error = "failed", shortened(problem_of(error)).value
+        finally:
+            record.seconds = time.perf_counter() - begun
+            record.weight += len(record.result) + len(msgspec.json.encode(record.error))
+            record.revision = connection.client.revision
+            self._running.pop(record.id, None)
+            self._make_room()
+            self._news.tell("call", call=record.shown())
+
+    def cancel(self, id: int) -> None:
+        running = self._running.get(id)
+        if running is not None:
+            running.cancel()
+
+    def _make_room(self) -> None:
+        """Finished calls go, the oldest first; the newest one stays however large it is."""
+        size = sum(record.weight for record in self.records.values())
+        for id, record in list(self.records.items())[:-1]:
+            if len(self.records) <= CALLS_KEPT and size <= RESULT_BYTES:
+                return
+            if id not in self._running:
+                size -= record.weight
+                del self.records[id]
+
+    async def close(self) -> None:
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+async def perform(
+    client: Client,
+    method: str,
+    params: dict[str, Any],
+    *,
+    task: bool = False,
+    on_progress: Any = None,
+    on_task: Callable[[Any], None] | None = None,
+) -> Any:
+    """One call, as `Client` has it; the result as the protocol has it.
+
+    Raises:
+        DovetailError: it failed.
+    """
+    match method:
+        case "tools/call":
+            name: str = params["name"]
+            arguments: dict[str, Any] = params.get("arguments") or {}
+            if task:
+                # Tasks of 2026-07-28 report no progress: whoever asks for it may be served in the call itself.
+                watched = None if client.revision in _MODERN else on_progress
+                handle = await client.create_task(name, arguments, check=False, on_progress=watched)
+                return await _followed(handle, on_task)
+            return (await client.call_tool(name, arguments, check=False, on_progress=on_progress)).raw
+        case "resources/read":
+            return await client.read_resource(params["uri"], on_progress=on_progress)
+        case "prompts/get":
+            return await client.get_prompt(
+                params["name"], params.get("arguments") or {}, on_progress=on_progress
+            )
+        case "completion/complete":
+            return await client.complete(params["ref"], params["argument"], None, params.get("context"))
+        case _:
+            return await client.request(method, params, on_progress=on_progress)
+
+
+async def _followed(handle: TaskHandle, on_task: Callable[[Any], None] | None) -> Any:
+    """The result of a task; ``on_task`` is told of it as it begins and when it is over."""
+
+    def tell() -> None:
+        if on_task is not None and handle.task is not None:
+            on_task(handle.task)
+
+    tell()
+    try:
+        return (await handle.result()).raw
+    finally:
+        tell()

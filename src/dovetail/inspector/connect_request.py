@@ -1,0 +1,54 @@
+"""From what somebody typed to what a client can be pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..auth.commands.auth_option import chosen
+from ..cli.call import read_target
+from ..client.connecting.targets import parse_target
+from ..gateway import gateway_config
+from .inspected_server import Wish
+
+
+def read(
+    text: str,
+    *,
+    revision: str = "auto",
+    headers: Mapping[str, str] | None = None,
+    auth: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[Wish]:
+    """What ``text`` names: a URL, a file, a command line, or a file of several servers (.json, .toml).
+
+    Raises:
+        ValueError: it is none of them.
+        ConfigError: the file of servers cannot be used.
+    """
+    text = text.strip()
+    if not text:
+        raise ValueError("there is nothing to connect to")
+    if text.endswith((".json", ".toml")) and "://" not in text:
+        return [_entry(entry) for entry in gateway_config.read(text)]
+    target = parse_target(read_target(text))
+    return [
+        Wish(
+            target=target,
+            label=text,
+            revision=revision,
+            headers=headers or {},
+            auth=chosen(auth, text),
+            env=env or None,
+        )
+    ]
+
+
+def _entry(entry: gateway_config.Entry) -> Wish:
+    more: dict[str, Any] = {"env": entry.env} if entry.env else {}
+    # A token is exchanged for a caller's, and nobody calls here: such a server says itself what it wants.
+    auth = entry.auth if isinstance(entry.auth, str) else None
+    return Wish(
+        target=parse_target(entry.target), label=entry.name, revision=entry.revision or "auto", headers=entry.headers,
+        auth=chosen(auth, entry.url), cwd=entry.cwd, **more,
+    )  # fmt: skip

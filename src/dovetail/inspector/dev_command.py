@@ -1,0 +1,204 @@
+"""``dovetail dev FILE[:name]``: serve a server that is being written, and look at it.
+
+A stable front keeps the connections of clients and of the page. The server runs in a process behind it; after an edit
+another process is started, and takes over when it answers. An edit that is broken changes nothing but what is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..cli import option_sources
+from ..cli.target import TargetError, split
+from ..client.connecting.targets import parse_target
+from ..drivers.duplex import lifespan
+from ..errors import DovetailError
+from ..gateway import Proxy
+from ..server.store_choice import STORE
+from ..settings import HttpOptions, Limits
+from ..telemetry.terminal_sanitizer import printable
+from ..transports import main_loop, stdio
+from ..transports.bind_address import BindAddress, print_line, serving_on
+from .file_watcher import Watched
+from .inspect_command import add_page, show
+from .inspected_server import Wish
+from .inspector import Inspector
+from .inspector_app import InspectorApp
+from .inspector_limits import FILES_LOOK, LAST_WORDS_SECONDS, LAST_WORDS_SHOWN
+from .page_hosting import served
+
+if TYPE_CHECKING:
+    from ..client.client_config import ClientOptions
+
+
+class Reloading:
+    """The front of one file, and the server behind it. ``note`` is told of edits that are not taken.
+
+    Raises:
+        TargetError: there is no such file, or a line of its ``.env`` cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        note: Callable[[str, Any], None],
+        *,
+        env_files: Sequence[Path] = (),
+        arguments: Sequence[str] = (),
+        log_level: str = "info",
+    ) -> None:
+        file, _ = split(target)
+        self._target, self._note, self._arguments, self._log_level = target, note, arguments, log_level
+        self.file, self._env_files = Path(file).resolve(), env_files
+        if not self.file.is_file():
+            raise TargetError(f"there is no file {file}")
+        # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
+        self._environ = dict(os.environ)
+        os.environ.pop(STORE, None)
+        self._said = ""
+        self.front = Proxy(self._command(), **self._options())
+        self.front.wrap_lifespan(lambda inner: self._living)
+        self._watched = Watched(self.file, *env_files)
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncGenerator[None]:
+        """While the front is served its file is watched."""
+        watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    def _environment(self) -> dict[str, str]:
+        try:
+            return option_sources.filled(self._env_files, self._environ)
+        except ValueError as error:
+            raise TargetError(str(error)) from None
+
+    def _command(self) -> list[str]:
+        """The command that serves the file in a child process, over its standard input and output."""
+        # The child reads no .env file: `_options` has read the files that the user chose.
+        options = ["--stdio", "--env-file", os.devnull, "--log-level", self._log_level]
+        run = [sys.executable, "-m", "dovetail.cli.main", "run", self._target, *options]
+        return [*run, "--", *self._arguments]
+
+    def _options(self) -> ClientOptions:
+        """The environment of the child process. A child that reloads would start children without end."""
+        ours = {"DOVETAIL_RELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"env": self._environment() | ours, "on_stderr": self._heard}
+
+    def _heard(self, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        self._said = (self._said + text)[-LAST_WORDS_SHOWN:]
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
+
+    async def _watch(self) -> None:
+        """Take every change, for as long as nobody cancels this."""
+        while self.front.remote.first is None and self.front.remote.problem is None:  # noqa: ASYNC110
+            await asyncio.sleep(FILES_LOOK)  # nobody says when the first one has been started
+        if self.front.remote.problem is not None:
+            self._tell(self.front.remote.problem, "it cannot be served yet")
+        while True:
+            changed = await self._watched.changed()
+            await self.reload(Path(changed[0]).name)
+
+    async def reload(self, why: str) -> bool:
+        """Have another process take over; whether it did."""
+        begun, self._said = time.perf_counter(), ""
+        try:
+            await self.front.replace(self._command(), **self._options())
+        except DovetailError as error:
+            await self._last_words()
+            self._tell(error, "the last edit was not taken, and the server of before still answers")
+            return False
+        self._note("dev", None)
+        print_line(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
+        return True
+
+    async def _last_words(self) -> None:
+        """What a program says before it ends comes another way, perhaps a moment later."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                heard = ""
+                while not heard or heard != self._said:  # nobody says that it has said all
+                    heard = self._said
+                    await asyncio.sleep(LAST_WORDS_SECONDS / 10)
+
+    def _tell(self, error: DovetailError, what: str) -> None:
+        text = self._said.strip() or error.message
+        self._note("dev", {"title": f"{self.file.name}: {what}", "text": text})
+        print_line(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail dev",
+        description="Serve a file that is being written: edits are taken, clients stay connected.",
+    )
+    result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
+    result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
+    result.add_argument(
+        "--port", type=option_sources.PORT, default=8000, help="port of the server (default: 8000)"
+    )
+    option_sources.add_environment(result)
+    add_page(result, "--inspector-port")
+    return result
+
+
+def main(command: str, arguments: list[str]) -> int:
+    words, rest = option_sources.cut(arguments)
+    parsing = parser()
+    options = parsing.parse_args(words)
+    try:
+        os.environ |= option_sources.said(options)
+        options.env_files = option_sources.files(options, split(options.target)[0])
+    except (ValueError, OSError) as error:
+        parsing.error(str(error))
+    options.arguments = rest
+    # Before anybody prints: with --stdio the output is the client's.
+    wire = stdio.divert() if options.stdio else None
+
+    async def serve(stop: main_loop.Stop) -> None:
+        await _serve(options, wire, stop)
+
+    return main_loop.run(serve, threads=Limits().max_threads)
+
+
+async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -> None:
+    inspector = Inspector()
+    made = Reloading(options.target, inspector.note, env_files=options.env_files, arguments=options.arguments)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(lifespan(made.front))
+        link = await stack.enter_async_context(
+            InspectorApp(inspector).served(BindAddress(port=options.inspector_port))
+        )
+        inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
+        if wire is not None:
+            print_line(_places(None, link, json=options.json))
+            await stdio.serve(made.front, wire=wire, stop=stop)
+            return
+        from ..transports.http.server.app import HttpApp  # with --stdio no HTTP is served but the page
+
+        front: Any = made.front  # its attributes are more precise than the protocol wants
+        app = HttpApp(front, HttpOptions())
+        host, port = await stack.enter_async_context(served(app, BindAddress(port=options.port)))
+        print_line(_places(f"http://{host}:{port}/mcp", link, json=options.json))
+        show(link, options)
+        await stop.wait()
+        await app.state.drain(0.0)
+
+
+def _places(url: str | None, link: str, *, json: bool) -> str:
+    if json:
+        return msgspec.json.encode({"serving": url, "inspector": link}).decode()
+    return (f"{serving_on(url, json=False)}\n" if url else "") + f"The inspector is at {link}"

@@ -1,0 +1,66 @@
+"""Files that change: looked at twenty times a second, never more than a bound of them, without a package for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+
+from .inspector_limits import FILES_LOOK, FILES_WATCHED, FOLDERS_WATCHED
+
+_PASSED: Final = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "build", "dist"})
+_ENDINGS: Final = (".py", ".toml", ".json", ".yaml", ".yml")
+
+Stamps = dict[str, tuple[int, int]]
+
+
+class Watched:
+    """The folder of a file, and what is below it."""
+
+    def __init__(self, file: Path, *more: Path) -> None:
+        self._root = str(file.parent)
+        self._more = [str(path) for path in more]
+        self._seen = self._look()
+
+    async def changed(self) -> list[str]:
+        """Wait for the next change; the files that changed, came or went."""
+        while True:
+            await asyncio.sleep(FILES_LOOK)
+            now = self._look()
+            if now != self._seen:
+                found = [path for path in {**self._seen, **now} if self._seen.get(path) != now.get(path)]
+                self._seen = now
+                return sorted(found)
+
+    def _look(self) -> Stamps:
+        found: Stamps = {}
+        for path in self._more:
+            try:
+                state = os.stat(path)
+                found[path] = (state.st_mtime_ns, state.st_size)
+            except OSError:
+                pass
+        self._walk(self._root, FOLDERS_WATCHED, found)
+        return found
+
+    def _walk(self, folder: str, depth: int, found: Stamps) -> None:
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            return
+        for entry in entries:
+            if len(found) >= FILES_WATCHED:
+                return
+            try:
+                if entry.name.endswith(_ENDINGS) and entry.is_file():
+                    state = entry.stat()
+                    found[entry.path] = (state.st_mtime_ns, state.st_size)
+                elif depth and _is_own(entry.name) and entry.is_dir(follow_symlinks=False):
+                    self._walk(entry.path, depth - 1, found)
+            except OSError:
+                pass  # it went while we looked
+
+
+def _is_own(name: str) -> bool:
+    return not name.startswith(".") and name not in _PASSED

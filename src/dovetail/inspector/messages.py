@@ -1,0 +1,152 @@
+"""The wire: every message both ways, with its time, its size and, over HTTP, the heads it travelled with."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from .inspector_limits import FRAME_BYTES, FRAMES_KEPT, FRAMES_TRIMMED, NAME_SIZE, REQUESTS_OPEN, ROWS_SENT
+
+Sender = Literal["client", "server"]
+Row = list[Any]
+
+
+class _Envelope(Struct):
+    method: str = ""
+    id: Any = UNSET
+    error: Raw | None = None
+
+
+class Frame(Struct, eq=False, kw_only=True):
+    """One message, or one HTTP exchange that carried none."""
+
+    number: int
+    at: float
+    connection: int
+    sender: Sender
+    data: bytes
+    kind: str
+    """request, response, error, notification, batch, http or unreadable."""
+    method: str = ""
+    id: Any = None
+    seconds: float | None = None
+    """Of an answer: how long it took."""
+    head: dict[str, Any] | None = None
+    """The head of the HTTP request or response it came in."""
+    weight: int = 0
+    """Bytes of it and of its head."""
+
+    def row(self) -> Row:
+        """What a list shows of it."""
+        took = None if self.seconds is None else round(self.seconds * 1000, 2)
+        return [
+            self.number, round(self.at * 1000, 1), self.connection, int(self.sender == "server"),
+            len(self.data), self.kind, self.method, self.id, took,
+        ]  # fmt: skip
+
+
+class FrameLog:
+    """The last frames of all connections, numbered from 1."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+        self._bytes = 0
+        self._open: dict[tuple[int, Sender, Any], tuple[str, float]] = {}
+        self.last = 0
+        """The number of the newest one."""
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest one that is left."""
+        return self._frames[0].number if self._frames else self.last + 1
+
+    def add(self, connection: int, sender: Sender, data: bytes) -> Frame:
+        """Note a message."""
+        frame = Frame(
+            number=self.last + 1,
+            at=time.time(),
+            connection=connection,
+            sender=sender,
+            data=bytes(data),
+            kind="",
+        )
+        self._describe(frame)
+        return self._keep(frame)
+
+    def add_http(self, connection: int, title: str, head: dict[str, Any]) -> Frame:
+        """Note an exchange over HTTP that carried no message of the client's: a stream, a farewell, a refusal."""
+        return self._keep(
+            Frame(
+                number=self.last + 1, at=time.time(), connection=connection, sender="client", data=b"",
+                kind="http", method=title, head=head,
+            )
+        )  # fmt: skip
+
+    def _keep(self, frame: Frame) -> Frame:
+        self.last = frame.number
+        self._frames.append(frame)
+        self.give_head(frame, frame.head)
+        if len(self._frames) > FRAMES_KEPT or self._bytes > FRAME_BYTES:
+            self._make_room()
+        return frame
+
+    def give_head(self, frame: Frame, head: dict[str, Any] | None) -> None:
+        """A server may say much there, and nothing else."""
+        frame.head, before = head, frame.weight
+        frame.weight = len(frame.data) + (0 if head is None else len(msgspec.json.encode(head)))
+        if frame.number >= self.first:
+            self._bytes += frame.weight - before
+
+    def _make_room(self) -> None:
+        count = FRAMES_TRIMMED if len(self._frames) > FRAMES_KEPT else 0
+        size = self._bytes - sum(frame.weight for frame in self._frames[:count])
+        while size > FRAME_BYTES and count < len(self._frames) - 1:
+            size -= self._frames[count].weight
+            count += 1
+        del self._frames[:count]
+        self._bytes = size
+
+    def _describe(self, frame: Frame) -> None:
+        """Say what kind of message it is, and whose answer."""
+        try:
+            if frame.data[:1] == b"[":
+                frame.kind = "batch"
+                return
+            found = msgspec.json.decode(frame.data, type=_Envelope)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            frame.kind = "unreadable"
+            return
+        identifier = found.id if isinstance(found.id, str | int | float) else None
+        if isinstance(identifier, str):
+            identifier = identifier[:NAME_SIZE]
+        frame.method, frame.id = found.method[:NAME_SIZE], identifier
+        if found.method:
+            frame.kind = "notification" if found.id is UNSET else "request"
+            if identifier is not None and len(self._open) < REQUESTS_OPEN:
+                self._open[frame.connection, frame.sender, identifier] = (frame.method, frame.at)
+            return
+        frame.kind = "response" if found.error is None else "error"
+        asker: Sender = "client" if frame.sender == "server" else "server"
+        asked = self._open.pop((frame.connection, asker, identifier), None)
+        if asked is not None:
+            frame.method, frame.seconds = asked[0], frame.at - asked[1]
+
+    def forget_requests(self, connection: int) -> None:
+        """The connection is over: nobody will answer any more."""
+        for key in [key for key in self._open if key[0] == connection]:
+            del self._open[key]
+
+    def since(self, number: int, limit: int = ROWS_SENT) -> list[Frame]:
+        """Those after ``number``, the oldest first."""
+        start = max(0, number + 1 - self.first)
+        return self._frames[start : start + limit]
+
+    def get(self, number: int) -> Frame | None:
+        index = number - self.first
+        return self._frames[index] if 0 <= index < len(self._frames) else None
+
+    def of(self, connection: int) -> list[Frame]:
+        return [frame for frame in self._frames if frame.connection == connection]

@@ -1,0 +1,77 @@
+"""Questions of servers that wait for somebody at the page."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import DovetailError, ProtocolError
+from .event_stream import News
+from .inspector_limits import QUESTION_BYTES, QUESTIONS
+
+
+class Question(Struct, eq=False, kw_only=True):
+    """One of them; ``kind`` is elicit or sample."""
+
+    id: int
+    connection: int
+    kind: str
+    params: Any
+    at: float
+    size: int
+    answer: asyncio.Future[Any]
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "connection": self.connection, "kind": self.kind, "params": self.params, "at": self.at,
+        }  # fmt: skip
+
+
+class Questions:
+    """All that wait."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._numbers = count(1)
+        self.waiting: dict[int, Question] = {}
+
+    async def ask(self, connection: int, kind: str, params: Any) -> Any:
+        """Show a question and wait for its answer.
+
+        Raises:
+            ProtocolError: too many wait already, or whoever was asked refused with an error.
+        """
+        size = len(msgspec.json.encode(params))
+        held = sum(question.size for question in self.waiting.values())
+        if len(self.waiting) >= QUESTIONS or held + size > QUESTION_BYTES:
+            raise ProtocolError("internal_error", "too many questions wait for an answer already")
+        question = Question(
+            id=next(self._numbers), connection=connection, kind=kind, params=msgspec.to_builtins(params),
+            at=time.time(), size=size, answer=asyncio.get_running_loop().create_future(),
+        )  # fmt: skip
+        self.waiting[question.id] = question
+        self._news.tell("question", question=question.shown())
+        try:
+            return await question.answer
+        finally:
+            self.waiting.pop(question.id, None)
+            self._news.tell("answered", question=question.id)
+
+    def answer(self, id: int, value: Any) -> None:
+        """Give the answer; ``{"error": text}`` refuses.
+
+        Raises:
+            DovetailError: nobody waits for it any more.
+        """
+        question = self.waiting.get(id)
+        if question is None or question.answer.done():
+            raise DovetailError("nobody waits for this answer any more")
+        if isinstance(value, dict) and "error" in value:
+            question.answer.set_exception(ProtocolError("user_rejected", str(value["error"])))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            question.answer.set_result(value)

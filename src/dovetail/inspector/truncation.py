@@ -1,0 +1,70 @@
+"""Large results in a size a page can draw: what is left out is named, with its whole size."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from msgspec import Struct
+
+from .inspector_limits import SHOWN_DEPTH, SHOWN_ITEMS, SHOWN_MEDIA, SHOWN_TEXT, SHOWN_TOTAL
+
+
+class Shortened(Struct):
+    """A value, and where something of it was left out: the path, and the size of the whole."""
+
+    value: Any
+    cut: list[dict[str, Any]]
+
+
+def shortened(value: Any) -> Shortened:
+    """``value`` without what would keep a page busy."""
+    work = _Work()
+    return Shortened(work.run(value, (), SHOWN_DEPTH), work.cut)
+
+
+class _Work:
+    def __init__(self) -> None:
+        self.left = SHOWN_TOTAL
+        self.cut: list[dict[str, Any]] = []
+
+    def run(self, value: Any, path: tuple[str | int, ...], depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value, path, SHOWN_TEXT)
+        self.left -= 8
+        if isinstance(value, dict):
+            return self._members(cast("dict[str, Any]", value), path, depth)
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            kept = self._kept(len(items), path, depth)
+            return [self.run(items[index], (*path, index), depth - 1) for index in range(kept)]
+        return value
+
+    def _members(self, members: dict[str, Any], path: tuple[str | int, ...], depth: int) -> dict[str, Any]:
+        kept = self._kept(len(members), path, depth)
+        medium = str(members.get("mimeType", "")).startswith(("image/", "audio/", "video/"))
+        found: dict[str, Any] = {}
+        for name in list(members)[:kept]:
+            member = members[name]
+            if medium and name in ("data", "blob") and isinstance(member, str):
+                found[name] = member if len(member) <= SHOWN_MEDIA else self._text(member, (*path, name), 0)
+            else:
+                found[name] = self.run(member, (*path, name), depth - 1)
+        return found
+
+    def _kept(self, count: int, path: tuple[str | int, ...], depth: int) -> int:
+        kept = 0 if depth <= 0 or self.left <= 0 else min(count, SHOWN_ITEMS)
+        if kept < count:
+            self._note(path, count)
+        return kept
+
+    def _text(self, text: str, path: tuple[str | int, ...], most: int) -> str:
+        most = min(most, max(self.left, 0))
+        self.left -= min(len(text), most)
+        if len(text) <= most:
+            return text
+        self._note(path, len(text))
+        return text[:most]
+
+    def _note(self, path: tuple[str | int, ...], size: int) -> None:
+        if len(self.cut) < SHOWN_ITEMS:
+            self.cut.append({"path": list(path), "size": size})

@@ -1,0 +1,209 @@
+"""Schemas of a description as JSON Schemas of their own: 2020-12, with the definitions they need and no others.
+
+Those of 3.0 are translated (``nullable``, ``exclusiveMinimum: true``). ``allOf``, ``oneOf`` and ``anyOf`` stay as they
+are, references become ``#/$defs/…``. A definition is translated once, whoever uses it. What leads nowhere, into a
+circle or out of the document is a value of any kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from ..json_schema.keywords import BY_NAME, DEFINITIONS, LISTS, SAME_VALUE, SINGLE
+from ..json_schema.references import definition_name
+from ..json_schema.size import MAX_SCHEMA_DEPTH
+from ..shapes import Object, is_list, is_object
+from .description import Document
+from .openapi_limits import MAX_REFERENCE_CHAIN, SCHEMA_SIZE
+
+_PLAIN: Final = frozenset({
+    "type", "title", "description", "default", "enum", "const", "format", "multipleOf", "maximum", "minimum",
+    "exclusiveMaximum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
+    "maxProperties", "minProperties", "required", "minContains", "maxContains", "dependentRequired",
+    "contentEncoding", "contentMediaType", "readOnly", "writeOnly", "deprecated",
+})  # fmt: skip
+"""Keywords that are taken over as they are; all that is not named here is of no use to a model."""
+_ONE: Final = SINGLE - {"additionalItems"}
+_TABLES: Final = BY_NAME - {*DEFINITIONS}
+
+
+class _Uses(Struct):
+    """What was met on the way through one schema."""
+
+    names: set[str]
+    here: set[str]
+    """Definitions that speak about the same value: a circle of these has no end."""
+    size: int = 0
+
+
+class _Definition(Struct):
+    reference: str
+    uses: _Uses
+    schema: Any = None
+    """None until somebody needs it."""
+    checked: bool = False
+    """It is known not to go in a circle."""
+
+
+class Schemas:
+    """Translates the schemas of ``document``: for requests without what is only read, for answers the other way."""
+
+    def __init__(self, document: Document, *, request: bool) -> None:
+        self._document = document
+        self._hidden = "readOnly" if request else "writeOnly"
+        self._names: dict[str, str] = {}
+        """By reference."""
+        self._definitions: dict[str, _Definition] = {}
+
+    def closed(self, schema: Any) -> Object:
+        """``schema`` translated, with all that it refers to; anything at all where that is too large."""
+        uses = _Uses(set(), set())
+        made = self._translate(schema, 0, uses, here=True)
+        while is_object(made) and made.keys() == {"$ref"}:  # older revisions look for the type at the root
+            root = self._definition(definition_name(made["$ref"]))
+            made, uses = root.schema, root.uses
+        if not is_object(made):
+            return {} if made else {"not": {}}
+        definitions: Object = {}
+        waiting, size = list(uses.names), uses.size
+        while waiting:
+            name = waiting.pop()
+            if name in definitions:
+                continue
+            definition = self._definition(name)
+            definitions[name] = definition.schema
+            waiting += definition.uses.names
+            size += definition.uses.size
+            if size > SCHEMA_SIZE:
+                return {}
+        return {**made, "$defs": dict(sorted(definitions.items()))} if definitions else made
+
+    def _definition(self, name: str) -> _Definition:
+        found = self._known(name)
+        if not found.checked:
+            found.checked = True
+            if self._circles(name):
+                found.schema, found.uses = {}, _Uses(set(), set(), 1)
+        return found
+
+    def _known(self, name: str) -> _Definition:
+        """The definition, translated."""
+        found = self._definitions[name]
+        if found.schema is None:
+            found.schema = self._translate(self._document.find(found.reference), 0, found.uses, here=True)
+        return found
+
+    def _circles(self, name: str) -> bool:
+        """Whether the definition leads back to itself, or on for ever, without a step into a value."""
+        seen: set[str] = set()
+        waiting = list(self._known(name).uses.here)
+        while waiting and len(seen) <= MAX_REFERENCE_CHAIN:
+            other = waiting.pop()
+            if other == name:
+                return True
+            if other not in seen:
+                seen.add(other)
+                waiting += self._known(other).uses.here
+        return bool(waiting)
+
+    def _reference(self, reference: str) -> str | None:
+        """The name of what ``reference`` leads to; None where that is nothing of ours."""
+        name = self._names.get(reference)
+        if name is None:
+            if self._document.find(reference) is None:
+                return None
+            words = re.sub(r"[^A-Za-z0-9_.-]+", "_", definition_name(reference))[:100] or "schema"
+            name, count = words, 1
+            while name in self._definitions:
+                count += 1
+                name = f"{words}_{count}"
+            self._names[reference] = name
+            self._definitions[name] = _Definition(reference, _Uses(set(), set()))
+        return name
+
+    def _translate(self, schema: Any, depth: int, uses: _Uses, *, here: bool) -> Any:
+        uses.size += 1
+        if isinstance(schema, bool):
+            return schema
+        if not is_object(schema) or depth > MAX_SCHEMA_DEPTH // 2:
+            return {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return self._own(schema, depth, uses, here=here)
+        name = self._reference(reference)
+        # 3.0: what stands beside a reference is ignored.
+        rest = {} if self._document.old else self._own(schema, depth, uses, here=here)
+        if name is None:
+            return rest
+        uses.names.add(name)
+        if here:
+            uses.here.add(name)
+        return {**rest, "$ref": f"#/$defs/{name}"}
+
+    def _own(self, schema: Object, depth: int, uses: _Uses, *, here: bool) -> Object:
+        made: Object = {}
+        for keyword, value in schema.items():
+            inner = here and keyword in SAME_VALUE
+            if keyword in _PLAIN:
+                made[keyword] = value
+                uses.size += _size(value)
+            elif keyword in _ONE:
+                made[keyword] = self._translate(value, depth + 1, uses, here=inner)
+            elif keyword in LISTS and is_list(value) and value:
+                made[keyword] = [self._translate(one, depth + 1, uses, here=inner) for one in value]
+            elif keyword in _TABLES and is_object(value):
+                made[keyword] = {
+                    name: self._translate(one, depth + 1, uses, here=inner)
+                    for name, one in value.items()
+                    if not (is_object(one) and one.get(self._hidden) is True)
+                }
+        _mend(made, schema)
+        return _translated(made, schema) if self._document.old else made
+
+
+def _size(value: Any) -> int:
+    return len(cast("list[Any]", value)) if isinstance(value, list | dict) else 1
+
+
+def _mend(made: Object, schema: Object) -> None:
+    """Take out what no schema may say, though many do, and the names of members that are not shown."""
+    properties: Any = schema.get("properties")
+    required: Any = made.get("required")
+    if required is not None:
+        hidden = set(properties) - set(made["properties"]) if is_object(properties) else set[str]()
+        names = (
+            [name for name in required if isinstance(name, str) and name not in hidden]
+            if is_list(required)
+            else []
+        )
+        made["required"] = list(dict.fromkeys(names))
+        if not names:
+            del made["required"]
+    if not isinstance(made.get("type", ""), str | list):
+        del made["type"]
+    if not is_list(made.get("enum", [0])) or made.get("enum") == []:
+        del made["enum"]
+
+
+def _translated(made: Object, schema: Object) -> Object:
+    """What 3.0 says otherwise."""
+    for bound in ("Minimum", "Maximum"):
+        exclusive = made.get(f"exclusive{bound}")
+        if isinstance(exclusive, bool):
+            del made[f"exclusive{bound}"]
+            if exclusive and bound.lower() in made:
+                made[f"exclusive{bound}"] = made.pop(bound.lower())
+    if schema.get("nullable") is not True:
+        return made
+    kind = made.get("type")
+    if not isinstance(kind, str):
+        return {"anyOf": [made, {"type": "null"}]} if SAME_VALUE & made.keys() else made
+    if "enum" in made and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    if SAME_VALUE & made.keys():
+        return {"anyOf": [made, {"type": "null"}]}
+    made["type"] = [kind, "null"]
+    return made

@@ -1,0 +1,308 @@
+"""One way to ask the client, for both eras.
+
+On a legacy connection a question is a request on the stream of the call, and the handler simply waits. On
+2026-07-28 the call ends with ``input_required`` and the handler runs again from the top when the client
+repeats the call: a question that has its answer returns at once, one that has none is noted and unwinds the
+handler. Which of the two happens is decided once per call, in `asking_for`; handlers see no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import typing
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from ...core.channel import Call, Channel
+from ...core.input_rounds import MISSING, Rounds, Wanted, put
+from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
+from ...model import InputRequest, InputRequiredResult, Result
+from ...wire.methods import METHODS
+from ..execution import HandlerRunner, stop_clock
+from ..signatures.plain_types import encode
+from .request_kinds import Question
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+ELICIT: Final = "elicitation/create"
+
+
+class Unwind(BaseException):
+    """Leaves a handler whose question has no answer yet.
+
+    A BaseException, so that ``except Exception`` in a handler does not take it for a failure. Code that
+    catches it all the same changes nothing: a call with open questions always ends with ``input_required``.
+    """
+
+
+class InputNotSupported(CapabilityError):
+    """The client did not declare the capability that an input request needs."""
+
+
+class InputRejected(ProtocolError):
+    """The client answered an input request with an error: the user refused, or the client failed."""
+
+
+class InputRequired(Result):
+    """Returned by a handler that keeps its own account of the rounds, in place of ``await ctx.elicit(…)``.
+
+    ``requests`` are questions by key: ``Elicit(…)``, ``Sample(…)``, or dictionaries as on the wire. The
+    client is asked them all; then the handler runs again and finds the answers, as plain dictionaries, in
+    ``ctx.input_responses`` under the same keys, and ``state`` in ``ctx.request_state``.
+    """
+
+    requests: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    state: Any = None
+
+    def __post_init__(self) -> None:
+        self.requests = {key: _request(request) for key, request in self.requests.items()}
+
+
+class PlainQuestion(Question[Any]):
+    """A question of an `InputRequired`: its answer stays as plain as JSON."""
+
+    def __init__(self, request: InputRequest, key: str | None) -> None:
+        super().__init__(request, key)
+        self.method = self.put.method
+
+    def read(self, result: Any) -> Any:
+        return plain(result)
+
+
+class Asking(Protocol):
+    """What one run of a handler may ask, and what it knows already."""
+
+    @property
+    def open(self) -> bool:
+        """A question went out of this run without an answer: whatever the handler did next does not count."""
+        ...
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]: ...
+
+    @property
+    def handler_state(self) -> Any: ...
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers, in order. All questions are put before the first answer is waited for."""
+        ...
+
+    def ask_one(self, question: Question[Any]) -> Coroutine[Any, Any, Any]:
+        """The answer to the only question, which is what nearly every handler has."""
+        ...
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        """The result for a handler that returned ``required``; None to run it again at once."""
+        ...
+
+    def result(self) -> InputRequiredResult:
+        """The result of a run that left questions open."""
+        ...
+
+
+def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
+    """How the handler of ``call`` asks.
+
+    Raises:
+        ProtocolError: of kind ``invalid_request_state``, whatever is wrong with it.
+    """
+    own: Asking | None = channel.asking
+    if own is not None:
+        return own  # a task asks in its own way
+    if call.revision.modern:
+        return ModernAsking(server, call)
+    return LegacyAsking(server, call, channel)
+
+
+class LegacyAsking:
+    """Questions are requests of our own, on the stream of the call."""
+
+    asker = "call"
+
+    def __init__(self, server: Server, call: Call, channel: Channel) -> None:
+        self._runner: HandlerRunner = server.runner
+        self._rounds = server.limits.max_input_rounds
+        self._call = call
+        self._channel = channel
+        self._memo: dict[str, Any] = {}
+        self.open = False
+        self.input_responses: Mapping[str, Any] = {}
+        self.handler_state: Any = None
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        if len(questions) != 1:
+            return await self._ask_together(questions)
+        return [await self.ask_one(questions[0])]
+
+    async def ask_one(self, question: Question[Any]) -> Any:
+        params = self._checked(question)
+        if question.method == ELICIT and params.mode == "url" and params.elicitation_id is UNSET:
+            params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
+        stopped = stop_clock()
+        try:
+            result = await self._channel.request(question.method, params)
+        except ProtocolError as error:
+            raise InputRejected(error.kind, error.message, data=error.data, code=error.code) from error
+        finally:
+            if stopped is not None:
+                stopped.resume()
+        return question.read(result)
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        memo = self._memo.get(key, MISSING)
+        if memo is MISSING:
+            memo = self._memo[key] = plain(await self._runner.call(function, *args))
+        return revive(memo, function)
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        self._count_round()
+        await self._take(required)
+        return None
+
+    async def _take(self, required: InputRequired) -> None:
+        requests = required.requests
+        answers = await self.ask([PlainQuestion(request, key) for key, request in requests.items()])
+        self.input_responses = dict(zip(requests, answers, strict=True))
+        self.handler_state = required.state
+
+    def _count_round(self) -> None:
+        if not self._rounds:
+            raise Refusal(1004, message=f"this {self.asker} has asked its client too often")
+        self._rounds -= 1
+
+    def result(self) -> InputRequiredResult:
+        raise AssertionError("a legacy call leaves no question open")
+
+    async def _ask_together(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers, in order. None is asked if one of them cannot be."""
+        for question in questions:
+            self._checked(question)
+        asked = [asyncio.ensure_future(self.ask_one(question)) for question in questions]
+        try:
+            return await asyncio.gather(*asked)
+        except BaseException:
+            for question in asked:
+                question.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            raise
+
+    def _checked(self, question: Question[Any]) -> Any:
+        """The params of a question the client can be asked."""
+        asked, call = question.put, self._call
+        need = asked.need
+        if METHODS[asked.method].since > call.revision.index or not call.capabilities.has(need):
+            raise InputNotSupported(need, f"the client did not declare the capability {need!r}")
+        return asked.params
+
+
+class ModernAsking:
+    """Questions end the call; their answers come with its repetition."""
+
+    def __init__(self, server: Server, call: Call) -> None:
+        self._runner: HandlerRunner = server.runner
+        self._call = call
+        self.open = False
+        self._steps = None
+        state = getattr(call.params, "request_state", UNSET)  # completions have none: they cannot ask
+        if server.store is not None and state is not UNSET:
+            from ...cluster.stored_steps import steps_of  # the same answers may arrive twice, anywhere
+
+            self._steps = steps_of(server, server.store, call)
+        self._rounds = Rounds(
+            call,
+            server.seal,
+            now=server.clock(),
+            limits=server.limits,
+            lifetime=server.state_lifetime,
+            row=server.admission.offers.added.get(call.method),
+        )
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]:
+        responses = getattr(self._call.params, "input_responses", UNSET)
+        return {} if responses is UNSET else {key: msgspec.json.decode(raw) for key, raw in responses.items()}
+
+    @property
+    def handler_state(self) -> Any:
+        state = self._rounds.state
+        return None if state is UNSET else state
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        answers: list[Any] = []
+        for question in questions:
+            with suppress(Unwind):
+                answers.append(await self.ask_one(question))
+        if len(answers) < len(questions):
+            raise Unwind
+        return answers
+
+    async def ask_one(self, question: Question[Any]) -> Any:
+        try:
+            answer = self._rounds.ask(question.put, question.key)
+            if type(answer) is not Wanted:
+                return question.read(answer)
+        except CapabilityError as error:
+            raise InputNotSupported(error.capability, error.message) from None
+        except RemoteProtocolError as error:
+            raise self._rounds.refuse(error) from None
+        self.open = True
+        raise Unwind
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        memo = self._rounds.step(key)
+        if memo is MISSING:
+
+            async def work() -> Any:
+                return plain(await self._runner.call(function, *args))
+
+            memo = await (work() if self._steps is None else self._steps.run(key, work))
+            self._rounds.remember(key, memo)
+        return revive(memo, function)
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        self._rounds.state = UNSET if required.state is None else required.state
+        for key, request in required.requests.items():
+            try:
+                self._rounds.want(put(request), key)
+            except CapabilityError as error:
+                raise InputNotSupported(error.capability, error.message) from None
+        return self._rounds.result()
+
+    def result(self) -> InputRequiredResult:
+        return self._rounds.result()
+
+
+def _request(request: Question[Any] | InputRequest | Mapping[str, Any]) -> InputRequest:
+    if isinstance(request, Question):
+        return request.request
+    if isinstance(request, Mapping):
+        return msgspec.convert(request, InputRequest)
+    return request
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON knows it."""
+    return msgspec.json.decode(encode(value))
+
+
+def revive(memo: Any, function: Callable[..., Any]) -> Any:
+    """What a step returned, as its function's annotation says; without one, as JSON has it.
+
+    The first run gets it the same way as the later ones, so that no handler works only until it is run again.
+    """
+    try:
+        kind = typing.get_type_hints(function).get("return", Any)
+    except (TypeError, NameError):
+        kind = Any  # a builtin, a lambda, an annotation of another scope
+    if kind is Any:
+        return memo
+    validate = getattr(kind, "model_validate", None)
+    return validate(memo) if callable(validate) else msgspec.convert(memo, kind)

@@ -1,0 +1,250 @@
+"""Questions a handler may put to the client, and the answers it gets.
+
+A question knows its request and how to read the result. When and how it is asked
+is `asking.py`'s business.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypedDict, TypeVar, Unpack
+
+import msgspec
+from msgspec import UNSET
+
+from ... import model as m
+from ...core.input_request_checks import broken_tool_loop
+from ...core.input_rounds import Put, put
+from ...errors import RemoteProtocolError
+from ...settings import FORMS_KEPT, QUESTION_LENGTH
+from ...wire.fallback_decoding import explain
+from .elicitation_forms import Form, form_of
+
+SAMPLE_TOKENS: Final = 1024
+"""Tokens a client's model is asked for at most, unless the handler says otherwise."""
+
+A = TypeVar("A", covariant=True)
+T = TypeVar("T")
+
+Messages = str | m.SamplingMessage | Mapping[str, Any] | Sequence[str | m.SamplingMessage | Mapping[str, Any]]
+Preferences = m.ModelPreferences | Mapping[str, Any] | str | Sequence[str]
+
+
+class Accepted(Generic[T]):
+    """The user agreed; ``data`` is what they filled in."""
+
+    __slots__ = ("data",)
+    action: Literal["accept"] = "accept"
+
+    def __init__(self, data: T) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"Accepted({self.data!r})"
+
+
+class Declined:
+    """The user did not agree: ``action`` is "decline" (a no) or "cancel" (closed without an answer)."""
+
+    __slots__ = ("action",)
+    data: ClassVar[None] = None
+
+    def __init__(self, action: Literal["decline", "cancel"]) -> None:
+        self.action: Literal["decline", "cancel"] = action
+
+    def __repr__(self) -> str:
+        return f"Declined({self.action!r})"
+
+
+class Sampled:
+    """What the client's model said. ``content`` is always a list of blocks; ``text`` joins the text ones."""
+
+    __slots__ = ("content", "model", "role", "stop_reason")
+
+    def __init__(self, result: m.CreateMessageResult) -> None:
+        content = result.content
+        self.content: list[m.SamplingMessageContentBlock] = (
+            content if isinstance(content, list) else [content]
+        )
+        self.model = result.model
+        self.role = result.role
+        self.stop_reason: str | None = None if result.stop_reason is UNSET else result.stop_reason
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, m.TextContent))
+
+    def __repr__(self) -> str:
+        return f"Sampled({self.text!r}, model={self.model!r}, stop_reason={self.stop_reason!r})"
+
+
+class Question(Generic[A]):
+    """One thing to ask. Two questions with the same ``key`` in one call are the same question."""
+
+    method: str
+
+    def __init__(self, request: m.InputRequest, key: str | None) -> None:
+        self.put: Put = put(request)
+        self.key = key
+
+    @property
+    def request(self) -> m.InputRequest:
+        return self.put.request
+
+    def rewritten(self, rewrite: Callable[[Any], Any]) -> Self:
+        """This question with other params."""
+        changed, request = copy.copy(self), self.put.request
+        changed.put = put(msgspec.structs.replace(request, params=rewrite(request.params)))
+        return changed
+
+    def read(self, result: Any) -> A:
+        """What the handler gets for the decoded ``result``.
+
+        Raises:
+            RemoteProtocolError: of kind ``invalid_params``; the client answered something else.
+        """
+        raise NotImplementedError
+
+
+class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
+    """Ask the user to fill in a form: a flat type, a JSON Schema, a list of choices, or None for consent."""
+
+    method = "elicitation/create"
+
+    def __init__(self, message: str, schema: type[T] | Any = None, *, key: str | None = None) -> None:
+        # A handler that is run again asks the same thing again: that is made once.
+        usual = isinstance(schema, type) and type(message) is str and len(message) <= QUESTION_LENGTH
+        self._form: Form
+        self._form, self.put = (_made_once if usual else _made)(message, schema)
+        self.key = key
+
+    def read(self, result: m.ElicitResult) -> Accepted[T] | Declined:
+        if result.action != "accept":
+            return Declined(result.action)
+        content = {} if isinstance(result.content, msgspec.UnsetType) else result.content
+        try:
+            return Accepted(self._form.read(content))
+        except (ValueError, TypeError) as error:
+            raise unfitting(self.method, error) from None
+
+
+def _made(message: str, schema: Any) -> tuple[Form, Put]:
+    form = form_of(schema)
+    return form, put(m.ElicitRequest(m.ElicitRequestParams(message, requested_schema=form.schema)))
+
+
+_made_once = functools.lru_cache(maxsize=FORMS_KEPT)(_made)
+
+
+class ElicitUrl(Question["Accepted[None] | Declined"]):
+    """Ask the user to visit a URL: for secrets, payments, consent given elsewhere."""
+
+    method = "elicitation/create"
+
+    def __init__(self, message: str, url: str, *, key: str | None = None) -> None:
+        params = m.ElicitRequestParams(message=message, mode="url", url=url)
+        super().__init__(m.ElicitRequest(params), key)
+
+    def read(self, result: m.ElicitResult) -> Accepted[None] | Declined:
+        return Accepted(None) if result.action == "accept" else Declined(result.action)
+
+
+class SampleOptions(TypedDict, total=False):
+    """Options of `Sample` and of ``ctx.sample``; what is None is not sent."""
+
+    max_tokens: int
+    system: str | None
+    temperature: float | None
+    tools: Sequence[m.Tool | Mapping[str, Any]] | None
+    tool_choice: Literal["auto", "required", "none"] | None
+    model_preferences: Preferences | None
+    stop_sequences: Sequence[str] | None
+    include_context: Literal["none", "thisServer", "allServers"] | None
+    metadata: Mapping[str, Any] | None
+    key: str | None
+
+
+class Sample(Question[Sampled]):
+    """Ask the client's model."""
+
+    method = "sampling/createMessage"
+
+    def __init__(self, messages: Messages, **options: Unpack[SampleOptions]) -> None:
+        unknown = options.keys() - SampleOptions.__annotations__
+        if unknown:
+            raise TypeError(f"a question to a model takes no {', '.join(sorted(unknown))}")
+        given: dict[str, Any] = {"max_tokens": SAMPLE_TOKENS, **options}
+        key = given.pop("key", None)
+        params = m.CreateMessageRequestParams(
+            messages=_messages(messages), max_tokens=given.pop("max_tokens")
+        )
+        if (fault := broken_tool_loop(params.messages)) is not None:
+            raise ValueError(f"these messages cannot be sent: {fault}")
+        for name, value in given.items():
+            if value is not None:
+                member, convert = _MEMBERS.get(name, (name, None))
+                setattr(params, member, value if convert is None else convert(value))
+        super().__init__(m.CreateMessageRequest(params), key)
+
+    def read(self, result: m.CreateMessageResult) -> Sampled:
+        return Sampled(result)
+
+
+class Roots(Question[list[m.Root]]):
+    """Ask which folders the client lets us know about."""
+
+    method = "roots/list"
+
+    def __init__(self, *, key: str | None = None) -> None:
+        super().__init__(m.ListRootsRequest(), key)
+
+    def read(self, result: m.ListRootsResult) -> list[m.Root]:
+        return result.roots
+
+
+def unfitting(method: str, error: Exception) -> RemoteProtocolError:
+    """The client's answer is not what was asked for; says where, never what stood there."""
+    # pydantic's own message repeats the input; its first line does not. So does msgspec's, for enumerations.
+    text = explain(error) if isinstance(error, msgspec.ValidationError) else str(error)
+    reason = text.splitlines()[0] if text else type(error).__name__
+    return RemoteProtocolError(
+        "invalid_params", f"the answer to {method} does not fit the question: {reason}"
+    )
+
+
+def _messages(messages: Messages) -> list[m.SamplingMessage]:
+    if isinstance(messages, str | m.SamplingMessage | Mapping):
+        messages = [messages]
+    return [_message(message) for message in messages]
+
+
+def _message(message: str | m.SamplingMessage | Mapping[str, Any]) -> m.SamplingMessage:
+    if isinstance(message, str):
+        return m.SamplingMessage(role="user", content=m.TextContent(message))
+    if isinstance(message, m.SamplingMessage):
+        return message
+    if isinstance(message.get("content"), str):
+        return m.SamplingMessage(role=message["role"], content=m.TextContent(message["content"]))
+    return msgspec.convert(message, m.SamplingMessage)
+
+
+def _preferences(preferences: Preferences) -> m.ModelPreferences:
+    if isinstance(preferences, m.ModelPreferences):
+        return preferences
+    if isinstance(preferences, Mapping):
+        return msgspec.convert(preferences, m.ModelPreferences)
+    names = [preferences] if isinstance(preferences, str) else preferences
+    return m.ModelPreferences(hints=[m.ModelHint(name=name) for name in names])
+
+
+_MEMBERS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
+    "system": ("system_prompt", None),
+    "tools": ("tools", lambda tools: msgspec.convert(list(tools), list[m.Tool])),
+    "tool_choice": ("tool_choice", lambda mode: m.ToolChoice(mode=mode)),
+    "model_preferences": ("model_preferences", _preferences),
+    "stop_sequences": ("stop_sequences", list),
+    "metadata": ("metadata", dict),
+}
+"""Options that the protocol calls or writes otherwise."""

@@ -1,0 +1,302 @@
+"""The protocol's own methods: the handshake, discovery, lists, log level, completion, subscriptions.
+
+Each takes a call and its channel and returns the result; `Server.methods` is the table they live in, and a
+place for extensions to add theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from .. import model as m
+from ..core import phases
+from ..core.channel import Call, Channel
+from ..core.rights import Rights, unknown, visible
+from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
+from ..errors import ProtocolError, Refusal
+from ..settings import NAME_ECHO, URI_ECHO
+from ..wire.dialects.dialect import VENDOR
+from .composition import ListName
+from .list_pages import Listing
+from .registry.completions import completion_of
+from .registry.component_tables import Changed, Registered
+from .registry.uri_checks import uri_fault
+from .signatures.returns import writable
+
+if TYPE_CHECKING:
+    from .server import Server
+
+BUSY_SECONDS: Final = 5.0
+"""When a peer is asked to come back that found others holding too much."""
+
+Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
+
+
+_LISTS: Final[Mapping[ListName, tuple[str, Callable[[list[Any]], m.PaginatedResult]]]] = {
+    "tools": ("tools/list", m.ListToolsResult),
+    "resources": ("resources/list", m.ListResourcesResult),
+    "templates": ("resources/templates/list", m.ListResourceTemplatesResult),
+    "prompts": ("prompts/list", m.ListPromptsResult),
+}
+"""By the name of its table: the method that asks for a list, and the result that shows it."""
+
+
+class Builtin:
+    """The methods every server has."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._lists = {
+            name: Listing(server, name, partial(self._listed, name), result)
+            for name, (_, result) in _LISTS.items()
+        }
+
+    def _listed(self, name: ListName) -> Iterable[tuple[Any, Rights]]:
+        return self._server.pipeline.listed(name)
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "initialize": self.initialize,
+            "server/discover": self.discover,
+            "ping": self.ping,
+            "shutdown": self.shutdown,
+            "logging/setLevel": self.set_level,
+            **{method: partial(self._page, name) for name, (method, _) in _LISTS.items()},
+            "completion/complete": self.complete,
+            "resources/subscribe": self.subscribe,
+            "resources/unsubscribe": self.unsubscribe,
+            "subscriptions/listen": self.listen,
+        }
+
+    def changed(self, kind: Changed) -> None:
+        """Drop the pages of a list that is another one now."""
+        for name in ("resources", "templates") if kind == "resources" else (kind,):
+            self._lists[name].changed()
+
+    # The handshake and its successor
+
+    async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
+        server = self._server
+        if server.composition is not None:
+            await server.composition.meet(call)
+        capabilities = server.admission.offers.told(call.codec)
+        return phases.handshake(
+            call,
+            capabilities,
+            server.info,
+            UNSET if server.instructions is None else server.instructions,
+            narrow=call.codec.dialect.intersect_capabilities,
+        )
+
+    async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
+        server = self._server
+        if server.composition is not None:
+            await server.composition.meet(call)
+        return m.DiscoverResult(
+            supported_versions=list(server.admission.supported),
+            capabilities=server.admission.offers.told(call.codec),
+            instructions=UNSET if server.instructions is None else server.instructions,
+            ttl_ms=server.ttl_ms,
+            cache_scope=server.cache_scope,
+        )
+
+    async def ping(self, call: Call, channel: Channel) -> m.Result:
+        return m.Result()
+
+    async def shutdown(self, call: Call, channel: Channel) -> m.Result:
+        """End this session: nothing more is admitted, what runs may finish, then the driver closes."""
+        session = call.session
+        if session is not None and "drain" in phases.TRANSITIONS[session.phase]:
+            phases.advance(session, "drain")
+        return await _saved(call)
+
+    async def set_level(self, call: Call, channel: Channel) -> m.Result:
+        if call.session is not None:
+            call.session.log_level = call.params.level
+        result = await _saved(call)
+        if self._server.composition is not None:
+            await self._server.composition.set_level(call, channel)
+        return result
+
+    async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
+        """One page of a list: of what is registered, mounted here and left by the views."""
+        transforms, composition = self._server.transforms, self._server.composition
+        if transforms is not None and transforms.lists(name):
+            return await transforms.page(name, call, channel)
+        if composition is not None:
+            return await composition.page(name, call, channel)
+        return await self._lists[name].page(call, channel)
+
+    # Completion
+
+    async def complete(self, call: Call, channel: Channel) -> Struct | Raw:
+        server = self._server
+        params = call.params
+        ref, argument = params.ref, params.argument
+        key = ref.uri if isinstance(ref, m.ResourceTemplateReference) else ref.name
+        entry = self._referred(ref, key)
+        admits, of_entry = server.pipeline.admits, server.pipeline.of_entry
+        named = self._named(key)
+        for kind, one in named:
+            if (one.rights and unknown(one.rights, call.principal)) or (
+                admits is not None and not admits(of_entry(kind, one))
+            ):
+                raise _nothing_to_complete(key)
+        if not named and isinstance(ref, m.ResourceTemplateReference):
+            rights = server.pipeline.rights_to(key)
+            if rights and unknown(rights, call.principal):
+                raise _nothing_to_complete(key)
+        completer = server.completions.get((key, argument.name))
+        if completer is None:
+            if entry is None:
+                found = (
+                    None if server.composition is None else await server.composition.respond(call, channel)
+                )
+                if found is None:
+                    raise _nothing_to_complete(key)
+                return found
+            if not entry.has_argument(argument.name):
+                shown = argument.name[:NAME_ECHO]
+                text = f"{key[:NAME_ECHO]!r} has no argument {shown!r}"
+                raise ProtocolError("invalid_completion_argument", text, data={"argument": shown})
+            return m.CompleteResult(completion_of(None))
+        settled = UNSET if params.context is UNSET else params.context.arguments
+        given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
+        try:
+            context = server.context(call, channel) if completer.context is not None else None
+            keywords = completer.keywords(argument.value, given, context)
+            found = completion_of(await server.runner.call(completer.function, **keywords))
+            if found.labels is UNSET:
+                return m.CompleteResult(writable(found, key))
+            meta = {VENDOR + "labels": found.labels}
+            return m.CompleteResult(writable(replace(found, labels=UNSET), key), meta=meta)
+        except BaseException as error:  # noqa: BLE001  the boundary decides
+            server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
+
+    def _referred(self, ref: Any, key: str) -> Registered | None:
+        """What a completion is for: it follows the rights of that."""
+        register = self._server.register
+        if isinstance(ref, m.ResourceTemplateReference):
+            found = register.find_resource(key)
+            return register.templates.entries.get(key) or (None if found is None else found[0])
+        if isinstance(ref, m.ToolReference):
+            return register.tools.entries.get(key)
+        return register.prompts.entries.get(key)
+
+    def _named(self, key: str) -> list[tuple[ListName, Registered]]:
+        """All that has this name: a completer is found by it, whatever a client says that it names."""
+        table = self._server.register.table
+        return [(kind, table(kind).entries[key]) for kind in _LISTS if key in table(kind).entries]
+
+    # Subscriptions
+
+    async def subscribe(self, call: Call, channel: Channel) -> m.Result:
+        server, uri = self._server, call.params.uri
+        subscriber = self._subscriber(call)
+        try:
+            await self.watch(uri, call)
+            if subscriber is not None:
+                subscriber.principal = call.principal
+                server.hub.subscribe(subscriber, uri)
+        except (ProtocolError, Refusal) as error:
+            missing = error.kind == "resource_not_found" or isinstance(error, Refusal)
+            if missing and _names_failed_subscriptions(call):
+                text = error.message
+                raise ProtocolError("subscription_failed", text, data={"uri": uri[:URI_ECHO]}) from None
+            raise
+        return await _saved(call)
+
+    async def watch(self, uri: str, call: Call) -> None:
+        """Somebody wants to hear of ``uri``.
+
+        Raises:
+            ProtocolError: it cannot be an address, or is none for them.
+        """
+        server = self._server
+        if server.transforms is not None:
+            uri = await server.transforms.address(uri, call)
+        rights = server.pipeline.rights_to(uri)
+        if rights and unknown(rights, call.principal):
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+        if server.register.find_resource(uri) is None:
+            if fault := uri_fault(uri, server.limits.max_uri_length):
+                raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
+            if server.composition is not None:
+                await server.composition.watch(uri, call)
+            elif _names_failed_subscriptions(call):
+                raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+
+    async def _may_hear(self, uri: str, call: Call) -> bool:
+        transforms = self._server.transforms
+        rights = self._server.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
+        if rights and not visible(rights, call.principal):
+            return False
+        if self._server.composition is not None or self._server.transforms is not None:
+            try:
+                await self.watch(uri, call)
+            except ProtocolError:
+                return False
+        return True
+
+    async def unsubscribe(self, call: Call, channel: Channel) -> m.Result:
+        subscriber = self._subscriber(call)
+        if subscriber is not None:
+            self._server.hub.unsubscribe(subscriber, call.params.uri)
+        return await _saved(call)
+
+    @staticmethod
+    def _subscriber(call: Call) -> Subscriber | None:
+        """Who subscribes. A legacy call without a lasting session has nobody to be told later."""
+        return None if call.session is None else call.session.subscriber
+
+    async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
+        """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
+        server = self._server
+        if (
+            len(server.listening) >= server.limits.max_streams
+        ):  # HTTP has looked before, and has others to count
+            raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
+        honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
+        over: list[m.DetailedTask] = []
+        if server.tasks is not None:
+            honoured, over = await server.tasks.visible(call, honoured)
+        uris = honoured.resource_subscriptions
+        if uris is not UNSET:
+            seen = [uri for uri in uris if await self._may_hear(uri, call)]
+            honoured = replace(honoured, resource_subscriptions=seen)
+        channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
+        subscriber = server.hub.add(honoured, channel.notify, call.id)
+        subscriber.principal, subscriber.call = call.principal, call
+        for task in over:
+            server.hub.publish_to(subscriber, task)
+        try:
+            await server.listen_until_stopped()
+        except asyncio.CancelledError:
+            # The driver ends a connection by cancelling what is not cancelled by its client: that is an
+            # orderly end.
+            if call.cancelled:
+                raise
+        finally:
+            server.hub.discard(subscriber)
+        return completion(call.id)
+
+
+async def _saved(call: Call) -> m.Result:
+    """The answer to a change of the session, once that is kept where sessions are."""
+    if call.session is not None and call.session.save is not None:
+        await call.session.save()
+    return m.Result()
+
+
+def _nothing_to_complete(key: str) -> ProtocolError:
+    return ProtocolError("completion_not_found", f"nothing to complete for {key[:NAME_ECHO]!r}")
+
+
+def _names_failed_subscriptions(call: Call) -> bool:
+    return call.codec.dialect.subscription_failures and not call.revision.modern

@@ -1,0 +1,316 @@
+"""What may be said about a tool, a resource or a prompt when it is registered, and the definitions made of it.
+
+One place for decorators and ``add_*`` alike; a misspelt option is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
+
+import msgspec
+from msgspec import UNSET, Meta, ValidationError
+
+from ...core.channel import EMPTY
+from ...core.principal import Principal
+from ...core.rights import Right, Rights
+from ...errors import RegistrationError
+from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
+from ...settings import NAME_SHOWN
+from ...wire.dialects.dialect import VENDOR
+from ..execution import Run
+from ..signatures.functions import Function
+from .tool_versions import check_version
+
+logger = logging.getLogger("dovetail.server")
+
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
+"""What 2025-11-25 and later recommend."""
+TaskSupport = Literal["forbidden", "optional", "required"]
+
+
+class Hints(TypedDict, total=False):
+    """What the specification says of annotations; others may be anything."""
+
+    title: str
+    readOnlyHint: bool
+    destructiveHint: bool
+    idempotentHint: bool
+    openWorldHint: bool
+    audience: list[Literal["user", "assistant"]]
+    priority: Annotated[float, Meta(ge=0, le=1)]
+    lastModified: str
+
+
+Auth = Callable[[Principal | None], bool] | Callable[[Principal | None, str, Mapping[str, Any]], bool]
+
+
+class RightOptions(TypedDict, total=False):
+    """Who may use something."""
+
+    tags: Collection[str]
+    scopes: Collection[str]
+    """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
+    auth: Auth | None
+    """Who may use it: a plain function of the principal. For all others it does not exist. That of a resource may take
+    the principal, the URI and the arguments of the template."""
+
+
+class SharedOptions(RightOptions, total=False):
+    """Options of everything that appears in a list."""
+
+    name: str
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon | Mapping[str, Any]] | None
+    annotations: Mapping[str, Any] | None
+    meta: Mapping[str, Any] | None
+    timeout: float | None
+    """Seconds one run may take; the server's ``timeout`` when absent, no limit when None."""
+    run: Run
+    """Where a plain function runs: a worker thread (the default), the event loop, or a process of its own."""
+
+
+class ToolOptions(SharedOptions, total=False):
+    """Options of `Server.tool` and `Server.add_tool`."""
+
+    output_schema: Mapping[str, Any] | None
+    structured: bool | None
+    """Whether the result carries structured content; None decides by the return annotation."""
+    limit: int | None
+    """Runs of this tool that may be going on at once; further calls wait their turn."""
+    queue: int
+    """Calls that may wait for a turn, 100 by default; one more is refused with 1004."""
+    task: TaskSupport
+    """Whether a client may, must or cannot have it run as a task and fetch the result later."""
+    asks_first: bool
+    """On 2026-07-28 the call becomes a task with ``await ctx.continue_as_task()``; before, it asks within the call."""
+    resume: bool
+    """A task whose worker died is run again by another; `ctx.step` results and answers are kept for it."""
+    app: Any
+    """The page that shows its results: an `App`, a path, or the ``ui://`` URI of a resource."""
+    version: str | None
+    """Several versions may have one name: the newest is listed, older ones are called ``name@version``."""
+    deprecated: bool | str
+    """True, or a sentence that says what to use in its place."""
+
+
+class ResourceOptions(SharedOptions, total=False):
+    """Options of `Server.resource`, `Server.add_resource` and `Server.add_resource_template`."""
+
+    mime_type: str | None
+    size: int | None
+    ttl_ms: int
+    cache_scope: CacheScope
+
+
+class PromptOptions(SharedOptions, total=False):
+    """Options of `Server.prompt` and `Server.add_prompt`."""
+
+
+MARK: Final = "__dovetail_options__"
+"""The attribute in which a function has options of extensions until it is registered: see `Extension.option`."""
+
+
+def marked(function: Any) -> Mapping[str, Any]:
+    """The options of extensions that a function was given by a decorator."""
+    return getattr(function, MARK, EMPTY)
+
+
+def check(
+    options: Mapping[str, Any], known: type[Any], what: str, of_extensions: Collection[str] = ()
+) -> None:
+    """Refuse an option that neither ``known`` nor an extension has."""
+    names = [*known.__annotations__, *of_extensions]  # with the inherited ones
+    for option in options:
+        if option not in names:
+            import difflib  # only a misspelt option needs it
+
+            near = difflib.get_close_matches(option, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise RegistrationError(f"{what} takes no option {option!r}{hint}")
+    _check_kinds(options, what)
+    timeout = options.get("timeout")
+    if timeout is not None and not timeout > 0:
+        raise RegistrationError(f"the timeout of {what} must be more than 0 seconds, not {timeout}")
+    for option, least in (("limit", 1), ("queue", 0)):
+        number = options.get(option)
+        if number is not None and number < least:
+            raise RegistrationError(f"the {option} of {what} must be at least {least}, not {number}")
+    if options.get("run", "thread") not in ("thread", "inline", "process"):
+        raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
+    if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):
+        raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")
+
+
+_TEXT: Final = (str, "a string")
+_NUMBER: Final = (int | float, "a number")
+_WHOLE: Final = (int, "a whole number")
+_SWITCH: Final = (bool, "True or False")
+_MAPPING: Final = (Mapping, "a mapping")
+_WORDS: Final = (Collection, "a list of strings")
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(("name", "title", "description", "mime_type", "version"), _TEXT),
+    **dict.fromkeys(("annotations", "meta", "output_schema"), _MAPPING),
+    **dict.fromkeys(("limit", "queue", "size", "ttl_ms"), _WHOLE),
+    **dict.fromkeys(("structured", "asks_first", "resume"), _SWITCH),
+    "timeout": _NUMBER,
+    "tags": _WORDS,
+    "icons": (Collection, "a list of icons"),
+    "deprecated": (bool | str, "True or a sentence"),
+}
+
+
+def _check_kinds(options: Mapping[str, Any], what: str) -> None:
+    """Refuse an option of the wrong type by its name, in place of a failure in the middle of a call."""
+    for option, value in options.items():
+        kind, wanted = _KINDS.get(option, (object, ""))
+        if value is None:
+            continue
+        wrong = not isinstance(value, kind)
+        if kind is Collection:
+            wrong = wrong or isinstance(value, str | bytes)
+        elif isinstance(value, bool) and option != "deprecated":
+            wrong = kind is not bool and kind is not object
+        if option == "tags" and not wrong:
+            wrong = not all(isinstance(each, str) for each in cast("Collection[Any]", value))
+        if wrong:
+            raise RegistrationError(f"the {option} of {what} must be {wanted}, not {_shown(value)}")
+    for name in options.get("annotations") or ():
+        meant = _HINTS.get(_plain(name))
+        if meant is not None and meant != name:
+            raise RegistrationError(f"annotations of {what}: there is no {name!r}; did you mean {meant!r}?")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= NAME_SHOWN else f"{text[:NAME_SHOWN]}…"
+
+
+def _plain(name: Any) -> str:
+    return str(name).lower().replace("_", "").removesuffix("hint")
+
+
+_HINTS: Final = {_plain(name): name for name in Hints.__annotations__}
+"""The annotations of the specification, by how they are misspelt."""
+
+
+def read_rights(options: Mapping[str, Any], what: str, *, addressed: bool = False) -> Rights:
+    """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither.
+
+    ``addressed`` is what has a URI: its ``auth`` may take that and the arguments of the template, too.
+    """
+    scopes: Collection[str] | None = options.get("scopes", ())
+    auth = options.get("auth")
+    if isinstance(scopes, str | None) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
+        raise RegistrationError(f"the scopes of {what} are a list of words of visible ASCII")
+    if auth is not None and (not callable(auth) or inspect.iscoroutinefunction(auth)):
+        raise RegistrationError(f"auth of {what} is a plain function that takes the principal")
+    if not scopes and auth is None:
+        return ()
+    if auth is None:
+        return (Right(frozenset(scopes)),)
+    if _takes_address(auth):
+        if not addressed:
+            raise RegistrationError(f"auth of {what} takes the principal alone: only a resource has a URI")
+        return (Right(frozenset(scopes), allows_at=partial(_allowed_at, auth, what)),)
+    return (Right(frozenset(scopes), partial(_allowed, auth, what)),)
+
+
+def _takes_address(auth: Callable[..., Any]) -> bool:
+    """Whether a function takes the principal, the URI and the arguments, and not the principal alone."""
+    try:
+        parameters = inspect.signature(auth).parameters.values()
+    except (TypeError, ValueError):  # one that is written in C
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in parameters if one.kind in places and one.default is inspect.Parameter.empty]
+    return len(needed) == 3
+
+
+def _allowed_at(
+    auth: Callable[..., Any],
+    what: str,
+    uri: str,
+    arguments: Mapping[str, Any],
+    principal: Principal | None,
+) -> bool:
+    return _allowed(lambda principal: auth(principal, uri, arguments), what, principal)
+
+
+def _allowed(auth: Callable[[Principal | None], Any], what: str, principal: Principal | None) -> bool:
+    """What the author's function says; one that fails, or has to be waited for, says no."""
+    try:
+        said = auth(principal)
+    except Exception:
+        logger.exception("auth of %s failed: nobody is let in", what)
+        return False
+    if inspect.iscoroutine(said):
+        said.close()
+        logger.error("auth of %s has to be awaited: nobody is let in", what)
+        return False
+    return bool(said)
+
+
+def tool_definition(prepared: Function, description: str | None, options: ToolOptions) -> Tool:
+    """The tool as ``tools/list`` shows it; what no revision has a member for goes into ``_meta``."""
+    if not re.fullmatch(_TOOL_NAME, prepared.name):
+        logger.warning(
+            "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
+        )
+    check_version(options.get("version"), f"tool {prepared.name!r}")
+    tool = Tool(prepared.name, prepared.input_schema)
+    if prepared.output_schema is not None:
+        tool.output_schema = prepared.output_schema
+    task = options.get("task", "forbidden")
+    if task != "forbidden":
+        tool.execution = ToolExecution(task_support=task)
+    describe(tool, description, options)
+    _add_meta(tool, {"version": options.get("version"), "deprecated": options.get("deprecated")})
+    return tool
+
+
+def given(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def describe(
+    definition: Tool | Resource | ResourceTemplate | Prompt, description: str | None, options: SharedOptions
+) -> None:
+    definition.description = description or UNSET
+    definition.title = given(options.get("title"))
+    icons = options.get("icons")
+    if icons:
+        definition.icons = [_icon(icon) for icon in icons]
+    annotations = options.get("annotations")
+    if annotations and not isinstance(definition, Prompt):
+        definition.annotations = dict(annotations)
+        try:
+            msgspec.convert(definition.annotations, Hints)
+        except ValidationError as error:
+            raise RegistrationError(f"annotations of {definition.name!r}: {error}") from None
+    meta = options.get("meta")
+    if meta:
+        definition.meta = dict(meta)
+    tags = options.get("tags")
+    if tags:
+        _add_meta(definition, {"tags": sorted(tags)})
+
+
+def _add_meta(definition: Any, members: Mapping[str, Any]) -> None:
+    own = {VENDOR + name: value for name, value in members.items() if value is not None}
+    if own:
+        definition.meta = {**(definition.meta or {}), **own}
+
+
+def _icon(icon: Icon | Mapping[str, Any]) -> Icon:
+    icon = icon if isinstance(icon, Icon) else msgspec.convert(icon, Icon)
+    if not icon.src.startswith(("https:", "data:")):
+        # revisions.md: other schemes are to be refused by whoever shows the icon.
+        raise RegistrationError(f"an icon is an https: or data: URI, not {icon.src[:NAME_SHOWN]!r}")
+    return icon

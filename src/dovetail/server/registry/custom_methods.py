@@ -1,0 +1,240 @@
+"""Methods and notifications of the author's own, beside those of the protocol.
+
+Each becomes a row of the server's admission, so it is checked, refused, routed and answered like any other,
+on every transport and on the revisions it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
+
+from ...core.channel import Notice, Session
+from ...core.principal import Principal
+from ...errors import RegistrationError
+from ...wire.dialects import OFFICIAL, Dialect
+from ...wire.methods import METHODS, STILL, Kind, Method, Reader
+from ...wire.revisions import BY_NAME
+from ..signatures.method_signatures import MethodFunction
+from .component_options import Run, check, read_rights
+from .component_tables import Registered
+from .decorators import Decorator, F, decorator
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.server")
+
+_NAME: Final = re.compile(r"[!-~]{1,128}")
+"""A name travels in the header ``Mcp-Method``."""
+_RESERVED: Final = "rpc."
+"""JSON-RPC 2.0, Request object: such names are for the system itself."""
+_EXTENSION: Final = "extensions."
+_ROOTS: Final = "notifications/roots/list_changed"
+
+
+class NotificationOptions(TypedDict, total=False):
+    """Options of `Server.add_notification`."""
+
+    params: Any
+    """The type of the params: a Struct, dataclass, TypedDict or model; without it the handler's annotation."""
+    since: str | None
+    until: str | None
+    """The first and the last revision that has it; without them, every one."""
+    timeout: float | None
+    run: Run
+
+
+class MethodOptions(NotificationOptions, total=False):
+    """Options of `Server.method` and `Server.add_method`."""
+
+    result: Any
+    """The type of the result; without it the handler's return annotation."""
+    capability: str | None
+    """Declared with the method, such as ``extensions.com.acme/do``."""
+    opt_in: bool
+    """Modern clients that do not declare the extension are refused (-32021)."""
+    may_ask: bool
+    """Whether the handler may ask the client on 2026-07-28 (the default)."""
+    cacheable: bool
+    """Its results carry the server's ``ttl_ms`` and ``cache_scope`` to modern clients."""
+    scopes: Collection[str]
+    auth: Callable[[Principal | None], bool] | None
+    """Who may call it, as with tools."""
+    limit: int | None
+    queue: int
+    """Runs that may be going on at once, and calls that may wait for one to end (100 by default)."""
+
+
+class RegisteredMethod(Registered, kw_only=True, eq=False):
+    """A method of the author's own as it was registered."""
+
+    function: MethodFunction
+    row: Method
+
+
+class Extending:
+    """The part of a `Server` that answers what its author added to the protocol."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, RegisteredMethod] = {}
+        self._noting: set[asyncio.Task[None]] = set()
+        self._roots_changed: Callable[[Session], Any] | None = None
+
+    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
+        """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
+        return decorator(lambda function: self.add_method(name, function, **options))
+
+    def add_method(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
+    ) -> RegisteredMethod:
+        """Answer requests for ``name``, which is none of the protocol's, with ``handler(params, ctx)``.
+
+        It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
+        and a `Context` if it asks for one. What it returns is the result and must be an object. A
+        ``capability`` such as ``extensions.com.acme/do`` is declared with it.
+
+        Raises:
+            RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
+        """
+        check(options, MethodOptions, f"the method {name!r}")
+        capability = options.get("capability")
+        if options.get("opt_in") and not (capability or "").startswith(_EXTENSION):
+            raise RegistrationError(f"{name!r} can be opted into only as part of an extension")
+        entry = self._add(name, "request", handler, options)
+        server = cast("Server", self)
+        server.methods[name] = partial(server.run_method, entry)
+        if capability is not None and not server.capabilities.has(capability):
+            server.add_capability(capability)
+        return entry
+
+    def add_notification(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
+    ) -> RegisteredMethod:
+        """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
+        check(options, NotificationOptions, f"the notification {name!r}")
+        entry = self._add(name, "notification", handler, options)
+        if entry.context_parameter is not None:
+            self.remove_method(name)
+            raise RegistrationError(f"nobody waits for {name!r}: its handler can have no Context")
+        return entry
+
+    def on_roots_changed(self, handler: F) -> F:
+        """Have ``handler(session)`` run when a client of an older revision says that its roots are others now.
+
+        What it raises is logged. The next call may ask for them with ``ctx.list_roots()``.
+        """
+        self._roots_changed = handler
+        return handler
+
+    def remove_method(self, name: str) -> None:
+        """Forget a method or notification of your own. Its capability stays declared."""
+        if self._added.pop(name, None) is None:
+            raise RegistrationError(f"there is no method {name!r} to remove")
+        server = cast("Server", self)
+        server.methods.pop(name, None)
+        del server.admission.offers.added[name]
+        server.admission.offer(server.capabilities)
+
+    def _add(
+        self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
+    ) -> RegisteredMethod:
+        server = cast("Server", self)
+        check_name(name, server.dialect)
+        if name in self._added:
+            other = self._added[name].row.extension
+            of = "" if other is None else f" by the extension {other!r}"
+            raise RegistrationError(f"the method name {name!r} is already registered{of}; remove it first")
+        function = MethodFunction(name, handler, options.get("params"), options.get("result"))
+        capability = options.get("capability")
+        row = Method(
+            name=name,
+            kind=kind,
+            sender="client",
+            since=_index(options.get("since"), 1),
+            until=_index(options.get("until"), STILL),
+            params=Reader(function.read),
+            capability=capability,
+            extension=extension_of(capability),
+            opt_in=options.get("opt_in", False),
+            may_ask=options.get("may_ask", True),
+            cacheable=options.get("cacheable", False),
+        )
+        if row.since > row.until:
+            raise RegistrationError(f"{name!r} would end before it begins")
+        entry = self._added[name] = RegisteredMethod(
+            name=name,
+            function=function,
+            row=row,
+            context_parameter=function.signature.context_parameter,
+            rights=read_rights(options, f"method {name!r}"),
+            call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
+        )
+        server.admission.offers.added[name] = row
+        server.admission.offer(server.capabilities)
+        return entry
+
+    # --- notifications --------------------------------------------------------------------------------------
+
+    def receive_notification(self, notice: Notice) -> None:
+        """Take note of a notification of a client."""
+        cast("Server", self).pipeline.note(notice)
+
+    def handle_notification(self, notice: Notice) -> None:
+        """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
+        entry, changed = self._added.get(notice.method), self._roots_changed
+        if entry is not None:
+            work = _handle(entry.name, lambda: entry.call(**entry.function.keywords(notice.params)()))
+        elif notice.method == _ROOTS and changed is not None and notice.session is not None:
+            work = _handle(_ROOTS, partial(cast("Server", self).runner.call, changed, notice.session))
+        else:
+            if (composition := cast("Server", self).composition) is not None:
+                composition.receive_notification(notice)
+            return
+        if len(self._noting) >= cast("Server", self).limits.max_requests_per_connection:
+            work.close()
+            log.warning("dropped %s: too many notifications are being handled", notice.method)
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    def stop_noting(self) -> None:
+        """Cancel the handlers of notifications that still run."""
+        for task in self._noting:
+            task.cancel()
+
+
+def check_name(name: str, dialect: Dialect = OFFICIAL) -> None:
+    """Raises RegistrationError: no method of an author's own can have this name."""
+    if not _NAME.fullmatch(name):
+        problem = "must have 1 to 128 visible ASCII characters"
+    elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
+        problem = "belongs to the protocol"
+    else:
+        return
+    raise RegistrationError(f"the method name {name!r} {problem}")
+
+
+def extension_of(capability: str | None) -> str | None:
+    """The extension that a capability declares; None of one that is something else."""
+    return capability.removeprefix(_EXTENSION) if capability and capability.startswith(_EXTENSION) else None
+
+
+async def _handle(name: str, run: Callable[[], Awaitable[Any]]) -> None:
+    try:
+        await run()
+    except Exception:
+        log.exception("the handler of %s failed", name)
+
+
+def _index(name: str | None, default: int) -> int:
+    if name is None:
+        return default
+    if name not in BY_NAME:
+        raise RegistrationError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
+    return BY_NAME[name].index

@@ -1,0 +1,247 @@
+"""The skills extension (SEP-2640): ``skills/list``, ``skills/get``, ``resources/directory/read`` and the files.
+
+The ``SKILL.md`` of every skill stands in the list of resources; its other files are read by the URIs that its
+entry names. A file that is not what was indexed any more makes its skill be indexed anew before it is served,
+so digests and bytes always belong together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from base64 import b64encode
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ... import model as m
+from ...core.channel import Call, Channel
+from ...core.rights import Right, Rights, unknown, visible
+from ...errors import ProtocolError, RegistrationError
+from ...model.meta import SKILLS_EXTENSION
+from ...model.skills import DIRECTORY_MIME_TYPE
+from ...settings import URI_ECHO
+from ..list_pages import Listing
+from ..registry.component_options import ResourceOptions, RightOptions
+from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, is_text, read_file
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.server")
+
+TEMPLATE: Final = SCHEME + "{+path}"
+
+
+class Skills:
+    """The skills of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._skills: dict[str, IndexedSkill] = {}
+        """By the URI of their manifest."""
+        self._files: dict[str, tuple[str, SkillFile]] = {}
+        """By URI: whose file it is, and where."""
+        self._uris: dict[str, str] = {}
+        """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
+        self._folders: dict[str, dict[str, m.Resource]] = {}
+        """By URI: what lies directly in it."""
+        self._listing = Listing(
+            server,
+            "skills",
+            lambda: ((skill.entry, self._seen((uri,))) for uri, skill in self._skills.items()),
+            m.ListSkillsResult,
+        )
+        self._directories: dict[str, Listing] = {}
+        self._options: dict[str, RightOptions] = {}
+        """By the URI of a manifest: who may use the skill, where not everybody may."""
+        self._owners: defaultdict[str, set[str]] = defaultdict(set)
+        """By URI of a file or folder: the skills that lie there."""
+
+    def install(self) -> None:
+        """Add the methods of the extension and declare it."""
+        server = self._server
+        # Where skills of others are shown too, whoever shows them asks here for ours.
+        server.methods.setdefault("skills/list", self.page)
+        server.methods.setdefault("skills/get", self.get)
+        server.methods.setdefault("resources/directory/read", self.read_directory)
+        server.add_capability(f"extensions.{SKILLS_EXTENSION}", {"directoryRead": True})
+
+    def add(self, folder: str | os.PathLike[str], prefix: str, rights: RightOptions) -> list[str]:
+        """Index ``folder`` and serve its skills; returns the URIs of their manifests."""
+        found = find_skills(Path(folder), prefix)
+        for skill in found:
+            if skill.entry.uri in self._skills:
+                raise RegistrationError(f"the skill {skill.entry.uri} is already registered")
+        for skill in found:
+            self._skills[skill.entry.uri] = skill
+            if rights:
+                self._options[skill.entry.uri] = rights
+            self._list_manifest(skill)
+        self._add_templates()
+        self._rebuild()
+        return [skill.entry.uri for skill in found]
+
+    def _add_templates(self) -> None:
+        """One for the files of all; before it, those of skills that are not everybody's, the most specific first."""
+        server = self._server
+        own = {f"{uri.rpartition('/')[0]}/{{+path}}": options for uri, options in self._options.items()}
+        for template in [one for one in (*own, TEMPLATE) if one in server.resource_templates]:
+            server.remove_resource_template(template)
+        for template in (*sorted(own, key=len, reverse=True), TEMPLATE):
+            reader, rights = self._reader(template.removesuffix("{+path}")), own.get(template, {})
+            options: ResourceOptions = {"name": "skill-file", "description": "A file of a skill.", **rights}
+            server.add_resource_template(template, reader, **options)
+            server.register.templates.entries[template].has = self._has
+
+    def _has(self, uri: str) -> bool:
+        return unquote(uri) in self._uris
+
+    def _rights(self, uri: str) -> Rights:
+        """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
+        pipeline = self._server.pipeline
+        return pipeline.rights_to(uri) if uri in self._options or pipeline.admits is not None else ()
+
+    def _seen(self, uris: Collection[str]) -> Rights:
+        """A right to see what several skills have in common: whoever may use one of them."""
+        everybody = self._server.pipeline.admits is None
+        if everybody and (not self._options or any(uri not in self._options for uri in uris)):
+            return ()
+        return (Right(allows=lambda principal: any(visible(self._rights(uri), principal) for uri in uris)),)
+
+    # --- the methods --------------------------------------------------------------------------------------
+
+    async def page(self, call: Call, channel: Channel) -> Raw:
+        return await self._listing.page(call, channel)
+
+    async def get(self, call: Call, channel: Channel) -> Struct:
+        uri = call.params.uri
+        skill = self._skills.get(uri)
+        if skill is None or unknown(self._rights(uri), call.principal):
+            raise _not_found(uri)
+        server = self._server
+        scope = "private" if self._rights(uri) else server.cache_scope
+        return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=scope)
+
+    async def read_directory(self, call: Call, channel: Channel) -> Raw:
+        uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
+        children = self._folders.get(uri)
+        owners = self._owners.get(uri, set())
+        rights = self._rights(*owners) if len(owners) == 1 else self._seen(owners)
+        if children is None or unknown(rights, call.principal):
+            raise ProtocolError(
+                "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
+            )
+        listing = self._directories.get(uri)
+        if listing is None:
+            listing = self._directories[uri] = Listing(
+                self._server,
+                uri,
+                lambda: ((child, self._seen(self._owners[uri])) for uri, child in children.items()),
+                m.ReadDirectoryResult,
+            )
+        params = m.PaginatedRequestParams(cursor=call.params.cursor)
+        return await listing.page(replace(call, params=params), channel)
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def _reader(self, folder: str) -> Callable[[str], Awaitable[m.ReadResourceResult]]:
+        async def read(path: str) -> m.ReadResourceResult:
+            uri = self._uris.get(unquote(folder) + path)
+            if uri is None or (folder == SCHEME and self._files[uri][0] in self._options):
+                raise _not_found(folder + path)
+            return await self.read(uri)
+
+        return read
+
+    async def read(self, uri: str) -> m.ReadResourceResult:
+        """The file ``uri``, after comparing it with its entry.
+
+        Raises:
+            ProtocolError: of kind ``resource_not_found``, also when it is gone since.
+        """
+        for _ in range(2):
+            found = self._files.get(uri)
+            if found is None:
+                break
+            skill = self._skills[found[0]]
+            data = await asyncio.to_thread(read_file, skill, found[1])
+            if data is not None:
+                return m.ReadResourceResult([_contents(found[1], data)])
+            await self._index_again(skill)
+        raise _not_found(uri)
+
+    async def _index_again(self, skill: IndexedSkill) -> None:
+        """Its files changed: serve what is there now, or nothing if that cannot be served."""
+        uri = skill.entry.uri
+        try:
+            self._skills[uri] = await asyncio.to_thread(index_skill, skill.folder, skill.path)
+        except (RegistrationError, OSError) as error:
+            log.warning("the skill %s cannot be served any more: %s", uri, error)
+            self._skills.pop(uri, None)
+        self._server.remove_resource(uri)
+        if uri in self._skills:
+            self._list_manifest(self._skills[uri])
+        self._rebuild()
+
+    # --- the index ----------------------------------------------------------------------------------------
+
+    def _list_manifest(self, skill: IndexedSkill) -> None:
+        manifest = next(file for file in skill.files if file.uri == skill.entry.uri)
+
+        async def read() -> m.ReadResourceResult:
+            return await self.read(manifest.uri)
+
+        self._server.add_resource(
+            manifest.uri,
+            read,
+            name=skill.name,
+            description=skill.description,
+            mime_type="text/markdown",
+            size=manifest.size,
+            **self._options.get(manifest.uri, {}),
+        )
+
+    def _rebuild(self) -> None:
+        self._files.clear()
+        self._folders.clear()
+        self._directories.clear()
+        self._owners.clear()
+        self._listing.changed()
+        for uri, skill in self._skills.items():
+            for file in skill.files:
+                self._files[file.uri] = (uri, file)
+                child = m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
+                self._add_child(file.uri, child)
+                parts = file.uri.removeprefix(SCHEME).split("/")
+                for end in range(len(parts) + 1):
+                    self._owners[SCHEME + "/".join(parts[:end])].add(uri)
+        self._uris = {unquote(uri): uri for uri in self._files}
+
+    def _add_child(self, uri: str, resource: m.Resource) -> None:
+        """Note ``resource`` in its folder, and that folder in the one above, up to ``skill://``."""
+        while uri != SCHEME:
+            above = uri.rpartition("/")[0]
+            above = SCHEME if above + "/" == SCHEME else above
+            children = self._folders.setdefault(above, {})
+            if uri in children:
+                return
+            children[uri] = resource
+            resource = m.Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
+            uri = above
+
+
+def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:
+    if is_text(data):
+        return m.ResourceContents(file.uri, mime_type=file.mime_type, text=data.decode())
+    return m.ResourceContents(file.uri, mime_type=file.mime_type, blob=b64encode(data).decode("ascii"))
+
+
+def _not_found(uri: str) -> ProtocolError:
+    return ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})

@@ -1,0 +1,119 @@
+"""What the tasks of one principal are counted and named by, without a look at the tasks themselves.
+
+A principal has so many places (`stores/quotas.py`), and every task takes one. A client's own name for a task stands
+beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from ...core.task_machine import TaskMachine
+from ...errors import ProtocolError
+from ...stores.base import Store, StoreFull
+from ...stores.quotas import Places, free, take_place
+from ...stores.store_limits import PLACE_BYTES, PLACE_SECONDS, TASKS_ALL, TASKS_NOBODYS, TASKS_OWN
+
+_LABEL: Final = re.compile(r"[!-~]{1,128}")
+GENERATED: Final = re.compile(r"[0-9a-f]{43}")
+"""Ids that we made."""
+
+
+class Ended(NamedTuple):
+    """A task that is over, as much of it as it takes to forget it."""
+
+    principal: str | None
+    id: str
+    place: str | None
+    label: str | None
+    more: tuple[str, ...] = ()
+
+
+class ShareFull(StoreFull):
+    """The owner of a task has as many bytes of them as may be kept."""
+
+
+class Owned:
+    """The places and names of all principals."""
+
+    def __init__(self, store: Store, maximum: int) -> None:
+        self._store = store
+        self._maximum = maximum
+
+    async def take_place(self, machine: TaskMachine) -> bool:
+        """Count the task among those of its principal; False: it has as many as it may."""
+        folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
+        machine.place = await take_place(self._store, folder, self._maximum, machine.id.encode(), ttl)
+        return machine.place is not None
+
+    async def weigh(self, machine: TaskMachine, size: int) -> None:
+        """Count the bytes of a task, where it has many.
+
+        Raises:
+            ShareFull: its owner, or all together, have too many.
+        """
+        if size <= PLACE_BYTES or len(machine.more) >= 2 * (1 + size // PLACE_BYTES):
+            return
+        own = TASKS_NOBODYS if machine.principal is None else TASKS_OWN
+        places = Places(self._store, "task", own=own, total=TASKS_ALL)
+        ttl = min(_ttl(machine) or PLACE_SECONDS, PLACE_SECONDS)
+        try:
+            machine.more = await places.fit(owner(machine.principal), machine.more, ttl, size)
+        except StoreFull as error:
+            raise ShareFull from error
+
+    async def name(self, machine: TaskMachine, label: str) -> None:
+        """Let the principal's ``label`` stand for the task.
+
+        Raises:
+            ProtocolError: ``task_already_exists``.
+        """
+        if not await self._put(_name(machine.principal, label), machine):
+            raise exists(label)
+
+    async def find(self, principal: str, label: str) -> str | None:
+        """The id of the task that ``principal`` calls ``label``."""
+        found = await self._store.get(_name(principal, label)) if _LABEL.fullmatch(label) else None
+        return None if found is None else found.decode()
+
+    async def drop(self, task: TaskMachine | Ended) -> None:
+        """The task is forgotten, or never came about."""
+        if task.place is not None:
+            await self._store.delete(task.place)
+        if task.label is not None and task.principal is not None:
+            await self._store.delete(_name(task.principal, task.label))
+        await free(self._store, task.more)
+
+    async def _put(self, key: str, machine: TaskMachine) -> bool:
+        return await self._store.put(key, machine.id.encode(), ttl=_ttl(machine), only_new=True)
+
+
+def _ttl(machine: TaskMachine) -> float | None:
+    return None if machine.ttl is None else machine.ttl / 1000
+
+
+def checked(label: str) -> str:
+    """A name a client may give to a task.
+
+    Raises:
+        ProtocolError: ``invalid_params``.
+    """
+    if not _LABEL.fullmatch(label) or GENERATED.fullmatch(label):
+        raise ProtocolError("invalid_params", "a client's own taskId has 1 to 128 visible ASCII characters")
+    return label
+
+
+def exists(label: str) -> ProtocolError:
+    return ProtocolError("task_already_exists", data={"taskId": label})
+
+
+def owner(principal: str | None) -> str:
+    """How the folders of a principal are called."""
+    return "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
+
+
+def _name(principal: str | None, label: str) -> str:
+    return f"task-name/{owner(principal)}/{quote(label, safe='')}"

@@ -1,0 +1,51 @@
+"""Tasks that begin when others are completed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+from ...core.channel import Call
+from ...core.task_machine import TaskMachine
+from ...errors import ProtocolError
+from .task_jobs import Job
+
+Follow = Callable[[TaskMachine, Call], AbstractAsyncContextManager[Job]]
+Load = Callable[[str | None, str], Awaitable[TaskMachine | None]]
+
+
+class Dependencies:
+    """Waits for tasks that run here, or with ``follow`` anywhere."""
+
+    def __init__(self, load: Load, running: Callable[[str], Job | None], follow: Follow | None) -> None:
+        self._load = load
+        self._running = running
+        self._follow = follow
+
+    async def wait(self, job: Job) -> None:
+        """Return when all is completed that the task depends on.
+
+        Raises:
+            ProtocolError: ``task_dependency_failed``.
+        """
+        for id in job.machine.depends_on:
+            other = await self._over(job, id)
+            if other is None or other.status != "completed" or other.is_error:
+                about = {"taskId": job.machine.shown, "dependsOn": id if other is None else other.shown}
+                raise ProtocolError("task_dependency_failed", data=about)
+
+    async def _over(self, job: Job, id: str) -> TaskMachine | None:
+        task = await self._load(job.machine.principal, id)
+        while task is not None and not task.over:
+            other = self._running(id)
+            if other is not None:
+                await other.changed()
+                task = other.machine
+            elif self._follow is None:
+                break  # nobody works on it any more
+            else:
+                async with self._follow(task, job.call) as other:
+                    while not other.machine.over:
+                        await other.changed()
+                task = other.machine
+        return task

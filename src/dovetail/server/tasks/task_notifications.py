@@ -1,0 +1,53 @@
+"""What is told about a task while it runs: its state to whoever wants to know, its progress to its own session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct
+
+from ...core.task_views import FACES, detailed_task
+from ...errors import DovetailError
+from ...model import ProgressNotificationParams
+from .task_channel import PROGRESS
+from .task_jobs import Job
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+
+def publish(server: Server, job: Job) -> None:
+    """Tell the state the task is in now."""
+    machine = job.machine
+    if machine.face == "extension":
+        server.hub.publish_task(detailed_task(machine))
+        return
+    face = FACES[machine.face]
+    _notify_session(job, face.notification, face.status(machine))
+
+
+def say(server: Server, job: Job, params: ProgressNotificationParams) -> None:
+    """The work says something about itself."""
+    message = params.message if isinstance(params.message, str) else None
+    total = None if params.total is UNSET else params.total
+    job.machine.say(message, params.progress, total, server.clock())
+    if message is not None:
+        publish(server, job)
+
+
+def tell(job: Job, method: str, params: Struct) -> None:
+    """Progress and logs of a task. Of the extension they are no part."""
+    machine = job.machine
+    if machine.face == "extension" or (method == PROGRESS and machine.progress_token is None):
+        return
+    _notify_session(job, method, job.related(params))
+
+
+def _notify_session(job: Job, method: str, params: Struct) -> None:
+    session = job.call.session
+    if session is None or session.notify is None or session.phase != "ready":
+        return
+    try:
+        session.notify(method, params)
+    except DovetailError:
+        pass  # a revision that has no word for it

@@ -1,0 +1,85 @@
+"""What a client may wish for a task, and the task that comes of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ...core.channel import Call
+from ...core.principal import key_of
+from ...core.task_machine import FaceName, TaskCaller, TaskMachine
+from ...errors import ProtocolError
+from ...model import ErlmcpCreateTaskRequestParams, ErlmcpTaskMetadata
+from ...model.meta import PROGRESS_TOKEN
+from ...settings import TaskOptions
+from .owner_index import checked
+
+SHORTEST_TASK_TTL_MS: Final = 1000
+"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+TASK_DEPENDENCIES: Final = 32
+"""Tasks that one may wait for."""
+
+
+class Wish(Struct, frozen=True):
+    """Times are milliseconds."""
+
+    ttl: int | None = None
+    timeout: int | None = None
+    label: str | None = None
+    """The client's own name for the task."""
+    depends_on: Sequence[str] = ()
+    """Tasks that have to be completed first, as the client calls them."""
+    metadata: dict[str, Any] | UnsetType = UNSET
+    progress_token: Any = UNSET
+
+
+def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
+    """What ``tasks/create`` asks for.
+
+    Raises:
+        ProtocolError: ``invalid_params``.
+    """
+    label = None if params.task_id is UNSET else checked(params.task_id)
+    if params.metadata is UNSET:
+        return Wish(label=label)
+    try:
+        metadata = msgspec.json.decode(params.metadata, type=dict[str, Any])
+        known = msgspec.convert(metadata, ErlmcpTaskMetadata)
+    except msgspec.ValidationError as error:
+        raise ProtocolError("invalid_params", f"metadata: {error}") from None
+    timeout = None if known.timeout is UNSET else known.timeout
+    if timeout is not None and timeout < 1:
+        raise ProtocolError("invalid_params", "timeout must be at least 1 millisecond")
+    depends_on = () if known.depends_on is UNSET else known.depends_on
+    if len(depends_on) > TASK_DEPENDENCIES:
+        raise ProtocolError("invalid_params", f"a task depends on at most {TASK_DEPENDENCIES} others")
+    return Wish(None, timeout, label, depends_on, metadata, known.progress_token)
+
+
+def task_for(
+    call: Call, face: FaceName, wish: Wish, options: TaskOptions, now: float, caller: TaskCaller | None
+) -> TaskMachine:
+    """The task a ``tools/call`` becomes, as far as the options let its wishes come true."""
+    ttl = round(options.ttl * 1000) if wish.ttl is None else max(wish.ttl, SHORTEST_TASK_TTL_MS)
+    limit = None if options.timeout is None else round(options.timeout * 1000)
+    arguments = call.params.arguments
+    return TaskMachine(
+        id=f"{round(now * 1000):011x}{secrets.token_hex(16)}",
+        face=face,
+        created=now,
+        updated=now,
+        principal=key_of(call.principal),
+        name=call.params.name,
+        parameters=arguments if arguments is UNSET else Raw(bytes(arguments)),
+        ttl=min(ttl, round(options.longest_ttl * 1000)),
+        poll_interval=round(options.poll_interval * 1000),
+        timeout=wish.timeout if limit is None else min(limit, wish.timeout or limit),
+        progress_token=call.meta.get(PROGRESS_TOKEN),
+        label=wish.label,
+        metadata=wish.metadata,
+        caller=caller,
+    )

@@ -1,0 +1,127 @@
+"""Whose tasks there are: what each owner may keep and calls its own, and which make room for new ones.
+
+The owner of a task is its principal or, where there is none, its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ...core.channel import Call, Session
+from ...core.task_machine import TaskMachine
+from ...errors import ProtocolError
+from ...stores.base import StoreFull
+from .owner_index import Ended, ShareFull, exists
+from .task_jobs import Job, too_many
+from .task_store import KeptTasks
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+
+class EndedTasks:
+    """Tasks that are over, in the order of their end: they make room for new ones."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._ended: dict[str, Ended] = {}
+
+    def add(self, task: TaskMachine) -> None:
+        self._ended[task.id] = Ended(task.principal, task.id, task.place, task.label, task.more)
+        if len(self._ended) > self._limit:
+            del self._ended[next(iter(self._ended))]
+
+    def take(self, job: Job | None) -> Ended | None:
+        """The first: of those with the owner of ``job``, or of all."""
+        session = None if job is None else job.call.session
+        mine: dict[str, Any] = {} if session is None or session.tasks is None else session.tasks
+        for id, ended in self._ended.items():
+            principal = None if job is None else job.machine.principal
+            if job is None or (id in mine if principal is None else ended.principal == principal):
+                del self._ended[id]
+                mine.pop(id, None)
+                return ended
+        return None
+
+
+class Roster:
+    """The owners of the tasks of one server."""
+
+    def __init__(self, server: Server, kept: KeptTasks) -> None:
+        self._kept = kept
+        self._clock = server.clock
+        self._limit = server.limits.max_tasks
+        self.ended = EndedTasks(self._limit)
+
+    async def admit(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
+        """Name, count and ``save`` a new task.
+
+        Raises:
+            ProtocolError: ``task_already_exists`` or ``too_many_tasks``.
+        """
+        await self._name(job)
+        await self._make_room(job, save)
+
+    async def _name(self, job: Job) -> None:
+        """Let the client's own name stand for the task: among those of its principal or, without one, its session."""
+        machine, session = job.machine, job.call.session
+        label, machine.label = machine.label, None  # until it is ours, nothing may be undone
+        if label is None:
+            return
+        if machine.principal is not None:
+            await self._kept.owned.name(machine, label)
+        elif session is None:
+            raise ProtocolError(
+                "invalid_params", "a taskId of one's own takes a session, or somebody who asks"
+            )
+        elif self._labelled(session, label) is not None:
+            raise exists(label)
+        machine.label = label
+
+    def _labelled(self, session: Session | None, label: str) -> str | None:
+        """The task that a session without a principal calls ``label``."""
+        mine = self.living(session)
+        return next((id for id, (_, name) in mine.items() if name == label), None)
+
+    def living(self, session: Session | None) -> dict[str, tuple[float | None, str | None]]:
+        """The tasks of a session, those that are forgotten taken away."""
+        if session is None or session.tasks is None:
+            return {}
+        now = self._clock()
+        for id, (expires, _) in tuple(session.tasks.items()):
+            if expires is not None and expires <= now:
+                del session.tasks[id]
+        return session.tasks
+
+    async def _make_room(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
+        """Where there is no place left, a finished task is forgotten for it."""
+        limit = self._limit
+        while not await self._has_place(job):
+            if (old := self.ended.take(job)) is None:
+                raise too_many(limit)
+            await self._kept.delete(old)
+        while True:
+            try:
+                return await save()
+            except StoreFull as error:
+                old = self.ended.take(job)
+                if old is None and not isinstance(error, ShareFull):
+                    old = self.ended.take(None)
+                if old is None:
+                    raise too_many(limit) from None
+                await self._kept.delete(old)
+
+    async def _has_place(self, job: Job) -> bool:
+        """Whether one more task may be kept for the owner of ``job``: a principal or, without one, a session."""
+        if job.machine.principal is not None:
+            return await self._kept.owned.take_place(job.machine)
+        session = job.call.session
+        count = 0 if session is None or session.tasks is None else len(session.tasks)
+        return count < self._limit or len(self.living(session)) < self._limit
+
+    async def called(self, call: Call, label: str) -> str | None:
+        """The id of the task that the caller has a name of its own for."""
+        if call.principal is None:
+            return self._labelled(call.session, label)
+        return await self._kept.owned.find(call.principal.key, label)

@@ -1,0 +1,122 @@
+"""Tasks as the store has them. Who may see a task is decided by its key: it has the principal in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...core.task_machine import FaceName, TaskMachine
+from ...stores.base import Store, split
+from ...stores.versioned_records import Records
+from .owner_index import Ended, Owned, owner
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+TASK_GRACE: Final = 60.0
+"""Seconds beyond its time to live for which a task is known to be unfinished."""
+
+LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
+MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
+"""Designs whose tasks are there for the clients of an era."""
+WORK: Final = "work"
+"""The folder that names the tasks somebody works on, or should."""
+
+_records = Records(TaskMachine)
+
+
+class KeptTasks:
+    """The tasks of one server; with a store that was given to it, those of all its processes."""
+
+    def __init__(self, server: Server) -> None:
+        limit = server.limits.max_tasks
+        given = server.store
+        self.store = _memory(server, limit) if given is None else given
+        self._counts_bytes = given is not None  # the memory of a process has a bound of its own
+        self._clock = server.clock
+        # Beside them where there is no store: the limit of tasks counts tasks alone.
+        beside = _memory(server, 2 * limit) if given is None else given
+        self.owned = Owned(beside, limit)
+
+    async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
+        """Keep the task as it is now; False: the lease behind ``fence`` is another worker's.
+
+        Raises:
+            StoreFull: there is no room for it; `ShareFull` among those of its owner.
+        """
+        expires = machine.expires
+        ttl = None if expires is None else expires - self._clock()
+        if ttl is not None and ttl <= 0:
+            return True
+        data, counted = _records.write(machine), machine.more
+        if self._counts_bytes:
+            await self.owned.weigh(machine, len(data))
+            data = data if machine.more is counted else _records.write(machine)
+        return await self.store.put(key_of(machine), data, ttl=ttl, fence=fence)
+
+    async def load(self, principal: str | None, id: str) -> TaskMachine | None:
+        """The task ``id`` of ``principal``, if it is there and not expired."""
+        return None if "/" in id else await self.read(f"{_folder(principal)}/{id}")
+
+    async def read(self, key: str) -> TaskMachine | None:
+        data = await self.store.get(key)
+        machine = None if data is None else _records.read(data)
+        return None if machine is None or machine.expired(self._clock()) else machine
+
+    async def delete(self, task: Ended) -> None:
+        """Forget a task that has ended."""
+        await self.store.delete(f"{_folder(task.principal)}/{task.id}")
+        await self.owned.drop(task)
+
+    async def forget(self, machine: TaskMachine) -> None:
+        await self.store.delete(key_of(machine))
+        await self.store.delete(f"{WORK}/{machine.id}")
+        await self.owned.drop(machine)
+
+    async def scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
+        """Tasks of ``principal`` that a legacy client may know of, in the order of their creation."""
+        folder = _folder(principal)
+        found: list[TaskMachine] = []
+        at = f"{folder}/{after}"
+        while len(found) < size and (entries := await self.store.scan(folder, after=at, limit=size)):
+            at = entries[-1][0]
+            found += [task for _, value in entries if (task := _records.read(value)).face in LEGACY]
+        return found[:size]
+
+    # --- who works on what ------------------------------------------------------------------------------------
+
+    async def note_work(self, machine: TaskMachine) -> None:
+        """Name the task among those that have to come to an end, whoever dies."""
+        ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE
+        await self.store.put(f"{WORK}/{machine.id}", key_of(machine).encode(), ttl=ttl)
+
+    async def work_key(self, id: str) -> str | None:
+        """Where a task is kept that has to come to an end; None when it has, or never was."""
+        found = await self.store.get(f"{WORK}/{id}")
+        return None if found is None else found.decode()
+
+    async def end_work(self, id: str) -> None:
+        await self.store.delete(f"{WORK}/{id}")
+
+    async def unfinished(self) -> list[tuple[str, str]]:
+        """The ids and keys of all tasks that have not come to an end yet."""
+        found: list[tuple[str, str]] = []
+        at = ""
+        while entries := await self.store.scan(WORK, after=at):
+            at = entries[-1][0]
+            found += [(split(key)[1], value.decode()) for key, value in entries]
+        return found
+
+
+def key_of(machine: TaskMachine) -> str:
+    """Where a task is kept."""
+    return f"{_folder(machine.principal)}/{machine.id}"
+
+
+def _folder(principal: str | None) -> str:
+    return f"task/{owner(principal)}"
+
+
+def _memory(server: Server, entries: int) -> Store:
+    from ...stores.memory_store import MemoryStore  # stores stand to the right of servers
+
+    return MemoryStore(entries, clock=server.clock)

@@ -1,0 +1,230 @@
+"""The numbers of one process, where other processes can read them.
+
+A table is an array of floats, written in place: counting one thing up costs one assignment. Beside it stands, in the
+order of their making, which series begins where. In a folder both are one file, the array first, and the file is locked
+for as long as its process lives; so whoever reads it knows whether the numbers are of the living.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from .metric_definitions import FAMILIES, Family
+from .metric_limits import CELLS, LOCK_PAUSE, LOCK_TRIES, NAME_LENGTH, OTHER
+
+Labels = tuple[str, ...]
+_SIZE: Final = CELLS * 8
+_LOCK: Final = "lock"
+_ENDED: Final = "ended.json"
+_SUFFIX: Final = ".cells"
+_NOWHERE: Final = CELLS - 32
+"""Cells that belong to no series: what is counted there when the table is full is seen by nobody."""
+
+
+class Series(Struct, frozen=True, array_like=True):
+    """Where the numbers of one metric with certain labels begin."""
+
+    family: str
+    labels: Labels
+    start: int
+
+
+class Numbers(Struct, frozen=True, array_like=True):
+    """The numbers of one series."""
+
+    family: str
+    labels: Labels
+    values: list[float]
+
+
+_read_series = msgspec.json.Decoder(Series).decode
+_read_numbers = msgspec.json.Decoder(list[Numbers]).decode
+
+
+class Table:
+    """The numbers of this process; in ``file``, if there is one (see `enter`)."""
+
+    def __init__(self, file: int = -1, path: str = "") -> None:
+        self._file, self.path = file, path
+        self.cells = memoryview(bytearray(_SIZE) if file < 0 else mmap.mmap(file, _SIZE)).cast("d")
+        self._series: dict[tuple[str, Labels], Series] = {}
+        self._counts: dict[str, int] = {}
+        self._used = 0
+        self._written = _SIZE
+
+    def place(self, family: Family, labels: Labels = ()) -> int:
+        """Where the numbers of a series begin; made if it is new, shared by all that have no room of their own."""
+        found = self._series.get((family.name, labels))
+        if found is not None:
+            return found.start
+        other = (OTHER,) * len(labels)
+        if self._counts.get(family.name, 0) >= family.most and labels != other:
+            return self.place(family, other)
+        if self._used + family.width > _NOWHERE:
+            return _NOWHERE
+        made = Series(family.name, tuple(label[:NAME_LENGTH] for label in labels), self._used)
+        if self._file >= 0:
+            try:
+                self._written += os.pwrite(self._file, msgspec.json.encode(made) + b"\n", self._written)
+            except OSError:
+                return _NOWHERE  # the disk is full: no call fails for that
+        self._series[family.name, labels] = made
+        self._counts[family.name] = self._counts.get(family.name, 0) + 1
+        self._used += family.width
+        return made.start
+
+    def numbers(self) -> Iterator[Numbers]:
+        """Everything that was counted here."""
+        return _numbers(list(self._series.values()), self.cells)
+
+    def close(self) -> None:
+        """Be counted among the dead; or, in a fork, leave the table to the process it belongs to."""
+        if self._file >= 0:
+            _ours.pop(self.path, None)
+            os.close(self._file)
+            self._file = -1
+
+
+_ours: dict[str, Table] = {}
+"""The tables of this process: opening and closing one of their files would undo its lock."""
+
+
+def _numbers(series: Iterable[Series], cells: memoryview[float]) -> Iterator[Numbers]:
+    for one in series:
+        family = FAMILIES.get(one.family)
+        if family is not None:
+            values = [float(value) for value in cells[one.start : one.start + family.width]]
+            yield Numbers(one.family, one.labels, values)
+
+
+def _read(data: bytes) -> Iterator[Numbers]:
+    lines = data[_SIZE:].split(b"\n")[:-1]  # the last one may be half written
+    return _numbers(map(_read_series, lines), memoryview(data[:_SIZE]).cast("d"))
+
+
+# --- several processes ---------------------------------------------------------------------------------------
+
+
+def enter(folder: str) -> Table:
+    """A table of this process that all who meet in ``folder`` can read.
+
+    Raises:
+        OSError: the folder cannot be written to, or the disk is full.
+    """
+    import fcntl  # where there is none, there are no workers
+
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with _alone(folder):
+        _clear_up(folder)
+        path = os.path.join(folder, f"{secrets.token_hex(8)}{_SUFFIX}")
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            # All of it at once: writing to a hole of a mapped file on a full disk ends the process.
+            os.posix_fallocate(file, 0, _SIZE)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            os.unlink(path)
+            raise
+        table = _ours[path] = Table(file, path)
+    return table
+
+
+@contextmanager
+def _alone(folder: str) -> Generator[None]:
+    """While this is entered, no other process reads or clears up.
+
+    One that holds the lock takes a few milliseconds; one that takes longer has been stopped in the middle of it, and
+    nobody waits for that: numbers that are told twice, in the worst case, are better than a server that hangs.
+    """
+    import fcntl
+
+    file = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(LOCK_PAUSE)
+        yield
+    finally:
+        os.close(file)
+
+
+def gather(folder: str) -> list[Numbers]:
+    """The numbers of all processes that meet in ``folder``; of dead ones what they have counted."""
+    with _alone(folder):
+        found = _ended(folder)
+        for path in _tables(folder):
+            numbers, alive = _look(path)
+            found += numbers if alive else _lasting(numbers)
+    return found
+
+
+def _clear_up(folder: str) -> None:
+    """Put what dead processes have counted into one file: however many come and go, there is one of it."""
+    dead = [(path, numbers) for path in _tables(folder) for numbers, alive in (_look(path),) if not alive]
+    if not dead:
+        return
+    together = merge([*_ended(folder), *_lasting(one for _, numbers in dead for one in numbers)])
+    path = os.path.join(folder, _ENDED)
+    with open(path + ".new", "wb") as file:
+        file.write(msgspec.json.encode(together))
+    os.replace(path + ".new", path)
+    for path, _ in dead:
+        os.unlink(path)
+
+
+def merge(numbers: Iterable[Numbers]) -> list[Numbers]:
+    """The same with one entry for each series."""
+    found: dict[tuple[str, Labels], Numbers] = {}
+    for one in numbers:
+        key = one.family, one.labels
+        before = found.get(key)
+        if before is None:
+            found[key] = one
+        else:
+            join = {"sum": sum, "max": max, "min": min}[FAMILIES[one.family].together]
+            values = [float(join(pair)) for pair in zip(before.values, one.values, strict=True)]
+            found[key] = Numbers(one.family, one.labels, values)
+    return list(found.values())
+
+
+def _tables(folder: str) -> list[str]:
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX)]
+
+
+def _ended(folder: str) -> list[Numbers]:
+    with suppress(FileNotFoundError), open(os.path.join(folder, _ENDED), "rb") as file:
+        return _read_numbers(file.read())
+    return []
+
+
+def _lasting(numbers: Iterable[Numbers]) -> list[Numbers]:
+    return [one for one in numbers if FAMILIES[one.family].outlives]
+
+
+def _look(path: str) -> tuple[list[Numbers], bool]:
+    """What a table says, and whether its process lives."""
+    import fcntl
+
+    ours = _ours.get(path)
+    if ours is not None:
+        return list(ours.numbers()), True
+    with open(path, "r+b") as file:
+        numbers = list(_read(file.read()))
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return numbers, True
+    return numbers, False

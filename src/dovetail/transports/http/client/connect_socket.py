@@ -1,0 +1,232 @@
+"""Making a connection to a server: directly, or through a proxy.
+
+A proxy fetches http URLs for us, so nothing but the request line differs. To everything that must not be its
+business (https, WebSocket) it opens a tunnel: we say CONNECT, it says 200, and what follows is the server's. Until
+then it is nobody's: bytes behind that answer, an answer without an end, or none, are the end of the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast
+
+from ....errors import TransportError
+from ....settings import ANSWER_HEAD
+from .proxies import Proxy
+from .url_parts import Origin
+
+NEXT_ADDRESS: Final = 0.25
+"""Seconds before the next address of a host is tried beside the first (RFC 8305)."""
+
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: ([\t\x20-\x7e]{0,100})[^\r\n]*)?\r\n").match
+_is_address = re.compile(r"[\d.]+|.*:.*").fullmatch
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def dial(
+    make: Callable[[], P],
+    origin: Origin,
+    where: str,
+    *,
+    verify: ssl.SSLContext | bool = True,
+    proxy: Proxy | None = None,
+    tunnel: bool = True,
+    addresses: Sequence[str] | None = None,
+) -> P:
+    """Connect a protocol to ``origin``, which messages call ``where``, and return it.
+
+    ``tunnel=False``: the protocol speaks with the proxy itself. ``verify`` may be an `ssl.SSLContext`, or False to
+    trust everybody; it holds for a proxy that is reached by TLS, too. With ``addresses`` the name is not looked up
+    again: somebody has found these to be good, and the next answer may be another (a proxy looks names up itself).
+
+    Raises:
+        TransportError: there is no connection; the cause is refused, unresolved, tls, protocol or proxy.
+    """
+    if proxy is None:
+        with _explained(where):
+            return await _connect(make, origin, verify, addresses)
+    if not tunnel:
+        with _explained(proxy.name):
+            return await _connect(make, proxy.origin, verify)
+    with _explained(proxy.name):
+        connecting = await _connect(lambda: _Tunnel(proxy, origin), proxy.origin, verify)
+    try:
+        transport = await connecting.opened
+        with _explained(where):
+            return await _take_over(transport, make(), origin, verify)
+    except BaseException:
+        connecting.abort()
+        raise
+
+
+async def _connect(
+    make: Callable[[], P],
+    origin: Origin,
+    verify: ssl.SSLContext | bool,
+    addresses: Sequence[str] | None = None,
+) -> P:
+    secure, host, port = origin
+    loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {"ssl": tls_context(verify), "server_hostname": host} if secure else {}
+    # Who is cancelled in the middle of a race between addresses leaves its winner open: none where there is but one.
+    if isinstance(loop, asyncio.BaseEventLoop) and addresses is None and not _is_address(host):
+        options["happy_eyeballs_delay"] = NEXT_ADDRESS
+    failure: OSError = socket.gaierror(socket.EAI_NONAME, "no address")
+    for place in (host,) if addresses is None else addresses:
+        try:
+            _, protocol = await loop.create_connection(make, place, port, **options)
+        except OSError as error:
+            failure = error
+        else:
+            return protocol
+    raise failure
+
+
+async def _take_over(
+    transport: asyncio.Transport, protocol: P, origin: Origin, verify: ssl.SSLContext | bool
+) -> P:
+    """Give a tunnel to the protocol that it was made for, inside TLS if its server wants that."""
+    secure, host, _ = origin
+    made: asyncio.Transport | None = transport
+    if secure:
+        loop = asyncio.get_running_loop()
+        made = await loop.start_tls(transport, protocol, tls_context(verify), server_hostname=host)
+    # It may be lost before anybody was told that it was made; nobody will be told of that, either.
+    if made is None or made.is_closing():
+        raise ConnectionResetError
+    if not secure:
+        made.set_protocol(protocol)
+    protocol.connection_made(made)
+    if not secure:
+        made.resume_reading()
+    return protocol
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a way to ``origin``. When ``opened`` is done, the transport waits for another protocol."""
+
+    def __init__(self, proxy: Proxy, origin: Origin) -> None:
+        self.opened: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
+        self._proxy = proxy
+        _, host, port = origin
+        self._target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._transport: asyncio.Transport | None = None
+        self._answer = bytearray()
+        self._size = 0
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        lines = [f"CONNECT {self._target} HTTP/1.1", f"Host: {self._target}", "User-Agent: dovetail"]
+        if self._proxy.authorization is not None:
+            lines.append(f"Proxy-Authorization: {self._proxy.authorization}")
+        self._transport.write("\r\n".join([*lines, "", ""]).encode())
+
+    def data_received(self, data: bytes) -> None:
+        searched = max(0, len(self._answer) - 3)
+        self._answer += data
+        self._size += len(data)
+        while not self.opened.done() and (end := self._answer.find(b"\r\n\r\n", searched)) >= 0:
+            head = bytes(self._answer[: end + 2])
+            del self._answer[: end + 4]
+            searched = 0
+            self._read(head)
+        if self._size > ANSWER_HEAD:
+            self._fail(f"answered CONNECT with more than {ANSWER_HEAD} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._fail("hung up without an answer to CONNECT")
+
+    def _read(self, head: bytes) -> None:
+        """One head: that of the answer, or of a hint before it."""
+        found = _STATUS(head)
+        status = 0 if found is None else int(found[1])
+        if found is None or status == 101:
+            self._fail("does not speak HTTP")
+        elif status >= 300:
+            reason = (found[2] or b"").decode().strip()
+            self._give_up(refused(self._proxy, status, reason, self._target))
+        elif status >= 200 and self._answer:
+            # RFC 9110, 9.3.6: no body comes with it, and the server speaks only when it is spoken to.
+            self._fail("sent more than an answer to CONNECT")
+        elif status >= 200 and self._transport is not None:
+            self._transport.pause_reading()  # what comes now is for whoever takes over
+            self.opened.set_result(self._transport)
+
+    def _fail(self, what: str) -> None:
+        self._give_up(TransportError(f"{self._proxy.name} {what}", cause="proxy"))
+
+    def _give_up(self, error: TransportError) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(error)
+            self.opened.exception()  # whoever waited may have stopped waiting: nothing to complain of
+
+
+def refused(proxy: Proxy, status: int, reason: str, target: str) -> TransportError:
+    """A proxy said no."""
+    said = f"HTTP {status} {reason}".rstrip()
+    if status != 407:
+        why = f"does not connect to {target}: {said}"
+    elif proxy.authorization is None:
+        why = f"wants authorization ({said}): put a user and a password into its URL"
+    else:
+        why = f"does not accept the user and the password of its URL ({said})"
+    return TransportError(f"{proxy.name} {why}", cause="proxy")
+
+
+# --- TLS and failures -----------------------------------------------------------------------------------------------
+
+
+def tls_context(verify: ssl.SSLContext | bool) -> ssl.SSLContext:
+    """What a connection is secured with; by default, the certificates of the system or of ``SSL_CERT_FILE``."""
+    if not isinstance(verify, bool):
+        return verify
+    return _default_context(verify, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(maxsize=8)
+def _default_context(verify: bool, file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Made once: reading the certificates of the system takes longer than a call. OpenSSL reads the two variables."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextmanager
+def _explained(where: str) -> Generator[None]:
+    try:
+        yield
+    except (OSError, ValueError, OverflowError) as error:
+        raise unreachable(error, where) from error
+
+
+def unreachable(error: Exception, where: str) -> TransportError:
+    """Why there is no connection, in our words."""
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return TransportError(f"the name of {where} cannot be resolved", cause="unresolved")
+    if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        return TransportError(f"no secure connection to {where}: {error}", cause="tls")
+    if isinstance(error, ConnectionAbortedError | ConnectionResetError):
+        return TransportError(f"{where} broke off the connection before it was made", cause="refused")
+    if isinstance(error, ConnectionRefusedError):
+        return TransportError(f"{where} refused the connection", cause="refused")
+    if isinstance(error, OSError):
+        # asyncio's own words name all of its addresses
+        why = error.strerror or "none of its addresses takes the connection"
+        return TransportError(f"{where} cannot be reached: {why}", cause="refused")
+    return TransportError(f"{where} is no URL that can be connected to", cause="protocol")

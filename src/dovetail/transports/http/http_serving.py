@@ -1,0 +1,277 @@
+"""Serve over HTTP: `serve` in a running event loop, `run` as the program of one process or of several workers.
+
+SIGTERM drains: readiness goes off, event streams end in order, calls get `HttpOptions.shutdown_grace_period`, and the
+exit status is 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ... import extras
+from ...core.principal import Principal
+from ...drivers.thread_pool import DaemonExecutor, Threads
+from ...errors import DovetailError
+from ...settings import HttpOptions
+from ...telemetry.crash_report import reported
+from ..bind_address import BindAddress, print_line
+from ..main_loop import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
+from .server.app import HttpApp
+from .server.custom_routes import reserved_paths
+from .server.ended_sessions import EndedSessions
+from .server.http_exchange import HttpService
+from .server.identity import Identity
+
+HTTP_INTERRUPTED: Final = 1.0
+"""Seconds calls get to finish after SIGINT: somebody sits there and waits."""
+HTTP_MARGIN: Final = 5.0
+"""Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
+
+_ADDRESS: Final = frozenset(BindAddress.__struct_fields__)
+_OPTIONS: Final = frozenset(HttpOptions.__struct_fields__)
+STORE: Final = "state.db"
+"""The file of the store that several workers share if the server has none."""
+METRICS: Final = "metrics"
+"""The folder in which the workers count together."""
+
+
+class HttpServer:
+    """One process that serves ``app`` on a bound socket; ``stop`` ends it."""
+
+    def __init__(self, app: HttpApp, address: BindAddress, bound: socket.socket) -> None:
+        from .listener import HttpListener
+
+        self.app = app
+        self.stop = Stop()
+        limits, options = app.service.limits, app.options
+        self._listener = HttpListener(
+            app,
+            bound,
+            options=options,
+            max_header_bytes=limits.max_header_bytes,
+            tls=address.ssl_context(),
+            websockets=app,
+        )
+
+    async def run(
+        self,
+        ready: Callable[[], object] | None = None,
+        stopping: Callable[[], object] | None = None,
+        *,
+        watchdog: Watchdog | None = None,
+        worker: bool = False,
+    ) -> int:
+        """Serve until a signal comes or ``stop`` is requested. Returns the exit status.
+
+        ``ready`` is called when connections are accepted, ``stopping`` when the drain begins. A ``worker`` stops
+        accepting as soon as it drains, because other processes accept on the same socket.
+        """
+        state, options = self.app.state, self.app.options
+        grace = options.shutdown_grace_period
+        times = ShutdownTimes(grace, HTTP_MARGIN, min(grace, HTTP_INTERRUPTED), HTTP_MARGIN)
+        drain = 0.0  # when this is cancelled
+        with Signals(self.stop, watchdog, times, repeated=not worker):
+            try:
+                await state.start()
+                await self._listener.start()
+                try:
+                    if ready is not None:
+                        ready()
+                    await self.stop.wait()
+                    drain = self.stop.drain
+                    if stopping is not None:
+                        stopping()
+                    if worker:
+                        self._listener.stop_accepting()
+                finally:
+                    await state.drain(drain)
+                    if watchdog is not None:
+                        watchdog.arm(HTTP_MARGIN, self.stop.status)
+                    await self._listener.close()
+            finally:
+                await self.app.service.stop()
+        return self.stop.status
+
+
+def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
+    """Serve until a signal ends it, in ``workers`` processes; the options are those of `serve`.
+
+    Returns the exit status.
+    """
+    quiet, allow_remote = options.pop("quiet", False), options.pop("allow_remote", False)
+    address, settings = _split(service, options, allow_remote=allow_remote)
+    if workers > 1:
+        return _run_workers(service, address, settings, workers, quiet=quiet)
+    bound = address.listen()
+    file = address.socket_file()
+    try:
+        output = _Output(address, settings, bound, quiet=quiet)
+        return _run_process(HttpApp(service, settings), address, bound, output.ready, output.stopping)
+    finally:
+        bound.close()
+        address.remove_socket_file(file)
+
+
+async def serve(
+    service: HttpService, /, *, allow_remote: bool = False, quiet: bool = False, **options: Any
+) -> int:
+    """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
+
+    ``uds`` serves on a Unix socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on, and
+    ``client_ca`` asks clients for a certificate, whose subject is the principal. An address beyond loopback needs
+    ``auth``, ``principal`` or ``client_ca``, or ``allow_remote=True``. Further options are members of `HttpOptions`.
+    Returns the exit status: 0, or 130 after SIGINT.
+
+    Raises:
+        DovetailError: the address may not be served like this, or an extra is missing.
+    """
+    address, settings = _split(service, options, allow_remote=allow_remote)
+    bound = address.listen()
+    file = address.socket_file()
+    try:
+        server = HttpServer(HttpApp(service, settings), address, bound)
+        output = _Output(address, settings, bound, quiet=quiet)
+        return await server.run(output.ready, output.stopping)
+    finally:
+        bound.close()
+        address.remove_socket_file(file)
+
+
+def _run_process(
+    app: HttpApp,
+    address: BindAddress,
+    bound: socket.socket,
+    ready: Callable[[], object],
+    stopping: Callable[[], object] | None = None,
+    *,
+    worker: bool = False,
+) -> int:
+    """Be the process that serves: its end waits neither for threads nor for tasks that ignore their cancellation."""
+    watchdog = Watchdog()
+
+    async def main() -> int:
+        threads = Threads(app.service.limits.max_threads)
+        asyncio.get_running_loop().set_default_executor(DaemonExecutor(threads))
+        return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
+
+    try:
+        with reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
+            return runner.run(main())
+    finally:
+        watchdog.cancel()
+
+
+def _run_workers(
+    service: HttpService, address: BindAddress, settings: HttpOptions, count: int, *, quiet: bool
+) -> int:
+    """Supervise ``count`` workers until a signal. What several processes must not share is made in each of them."""
+    import tempfile  # one process alone needs none of this
+
+    from ...stores.store_urls import check
+    from .workers import Supervisor
+
+    with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
+        share_store(service, folder)
+        check(service.store)  # an unusable store is reported once, not by every worker
+        reserved_paths(service, settings, Identity(service, settings))  # so is a route that is never reached
+
+        def work(ready: Callable[[], None]) -> int:
+            app = HttpApp(service, settings, EndedSessions(folder))
+            if app.scraping is not None:
+                app.scraping.metrics.join(os.path.join(folder, METRICS))
+            return _run_process(app, address, bound, ready, worker=True)
+
+        bound = address.listen()
+        file = address.socket_file()
+        output = _Output(address, settings, bound, quiet=quiet)
+
+        def stop() -> None:
+            bound.close()
+            output.stopping()
+
+        try:
+            return Supervisor(
+                count,
+                work,
+                # A worker ends by itself before that, unless its watchdog cannot run either.
+                kill_after=settings.shutdown_grace_period + 2 * HTTP_MARGIN + 1.0,
+                on_ready=output.ready,
+                on_stop=stop,
+            ).run()
+        finally:
+            bound.close()
+            address.remove_socket_file(file)
+
+
+def share_store(service: HttpService, folder: str) -> None:
+    """Give several processes a store that all of them see, unless the server has one.
+
+    Raises:
+        DovetailError: the server has one that no other process sees.
+    """
+    from ...stores.memory_store import MemoryStore
+
+    if isinstance(service.store, MemoryStore):
+        raise DovetailError("several workers need a store that all of them see: a file, or Redis")
+    if service.store is None:
+        from ...stores.sqlite import SqliteStore  # one process alone needs none
+
+        service.use_store(SqliteStore(os.path.join(folder, STORE)))
+
+
+def _certificate_owner(scope: Mapping[str, Any]) -> Principal | None:
+    """The subject of the client certificate, which TLS has verified."""
+    from ...auth.server.connection_auth import certificate_principal
+
+    return certificate_principal(scope.get("peer_certificate"))
+
+
+class _Output:
+    """The lines that a server prints about itself, unless it is ``quiet``."""
+
+    def __init__(
+        self, address: BindAddress, settings: HttpOptions, bound: socket.socket, *, quiet: bool
+    ) -> None:
+        self._quiet = quiet
+        self._announcement = address.announcement(bound, settings)
+
+    def ready(self) -> None:
+        if not self._quiet:
+            print_line(self._announcement)
+
+    def stopping(self) -> None:
+        if not self._quiet:
+            print_line("dovetail: stopping when all calls have ended; send the signal again to stop at once")
+
+
+def _split(
+    service: HttpService, options: dict[str, Any], *, allow_remote: bool
+) -> tuple[BindAddress, HttpOptions]:
+    """Split the options into the address and the settings of the application, and check both.
+
+    Raises:
+        DovetailError: naming what to change.
+    """
+    if not extras.installed("httptools"):
+        raise extras.missing("httptools", "serving HTTP")
+    unknown = sorted(options.keys() - _ADDRESS - _OPTIONS)
+    if unknown:
+        raise DovetailError(f"serving HTTP has no option {unknown[0]!r}; see HttpOptions")
+    address = BindAddress(**{name: value for name, value in options.items() if name in _ADDRESS})
+    settings = HttpOptions(**{name: value for name, value in options.items() if name in _OPTIONS})
+    if address.client_ca is not None and settings.principal is None and settings.auth is None:
+        settings = replace(settings, principal=_certificate_owner)
+    known = service.auth is not None or settings.principal is not None or settings.auth is not None
+    if not address.local and not allow_remote and not known:
+        raise DovetailError(
+            f"serving on {address.host} would let everybody who can reach it call this server: authenticate "
+            "callers, or say allow_remote=True (--allow-remote)"
+        )
+    address.ssl_context()  # a certificate that cannot be used is reported before anything starts
+    return address, settings

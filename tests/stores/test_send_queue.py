@@ -1,0 +1,114 @@
+"""News on its way to a store that is away, full or slow: in order, and what was lost is said to be."""
+
+import asyncio
+
+import pytest
+
+from dovetail.stores import MemoryStore, StoreError, StoreFull, StoreUnavailable
+from dovetail.stores import send_queue as module
+from dovetail.stores.send_queue import Outbox
+from tests.support.aio import run
+from tests.support.waiting import HANG, turns, until
+
+
+class Away(MemoryStore):
+    """A store that takes no news while ``error`` says why not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: StoreError | None = None
+        self.taken: list[tuple[str, bytes]] = []
+        self.tries = 0
+
+    async def publish(self, topic: str, message: bytes) -> None:
+        self.tries += 1
+        if self.error is not None:
+            raise self.error
+        self.taken.append((topic, message))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEWS_PAUSE", 0.01)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreFull()])
+@run
+async def test_news_waits_for_a_store_that_is_away_or_full_and_leaves_in_order(error: StoreError) -> None:
+    store = Away()
+    outbox = Outbox(store, 10)
+    store.error = error
+    for number in range(3):
+        outbox.put("news", b"%d" % number)
+    await turns(50)
+    assert store.taken == []
+    store.error = None
+    await until(lambda: store.taken == [("news", b"0"), ("news", b"1"), ("news", b"2")])
+    await outbox.close()
+
+
+@run
+async def test_listeners_are_told_that_news_was_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "NEWS_SECONDS", 0.05)
+    store = Away()
+    outbox = Outbox(store, 10)
+    store.error = StoreUnavailable("away")
+    outbox.put("news", b"lost")
+    await until(lambda: "other processes were not told" in caplog.text)
+    store.error = None
+    # Nobody has anything else to say, and still they hear of it.
+    await until(lambda: store.taken == [("", b"")])
+    outbox.put("news", b"next")
+    await until(lambda: store.taken == [("", b""), ("news", b"next")])
+    await outbox.close()
+
+
+@run
+async def test_listeners_are_told_that_there_was_more_news_than_may_wait() -> None:
+    store = Away()
+    outbox = Outbox(store, 3)
+    for number in range(5):
+        outbox.put("news", b"%d" % number)
+    await until(lambda: len(store.taken) == 4)
+    assert store.taken == [("", b""), ("news", b"2"), ("news", b"3"), ("news", b"4")]
+    await outbox.close()
+
+
+@run
+async def test_a_piece_that_no_store_takes_holds_nobody_up() -> None:
+    store = Away()
+    outbox = Outbox(store, 10)
+    store.error = StoreError("too large")
+    outbox.put("news", b"large")
+    await turns(5)
+    store.error = None
+    outbox.put("news", b"small")
+    await until(lambda: store.taken[-1:] == [("news", b"small")])
+    assert store.taken[0] == ("", b"")
+    await outbox.close()
+
+
+@run
+async def test_an_outbox_that_closes_waits_for_nobody() -> None:
+    store = Away()
+    outbox = Outbox(store, 10)
+    store.error = StoreUnavailable("away")
+    outbox.put("news", b"1")
+    await turns(5)
+    async with asyncio.timeout(HANG):
+        await outbox.close()
+
+
+@run
+async def test_a_store_that_refuses_everything_keeps_nobody_else_from_working() -> None:
+    store = Away()
+    outbox = Outbox(store, 10)
+    store.error = StoreError("of a newer version")
+    outbox.put("news", b"1")
+    await until(lambda: store.tries > 3)
+    before = store.tries
+    await turns(50)
+    assert store.tries - before < 10, "it tries now and then"
+    await outbox.close()
