@@ -54,6 +54,8 @@ from . import fixture_servers
 from .schemas import validate
 
 ROOT = Path(__file__).resolve().parents[1] / "transcripts"
+EXAMPLES = Path(__file__).resolve().parents[1] / "dialects" / "examples"
+"""The examples of the reference documents, a folder for each dialect."""
 DIALECTS = ("erlmcp", "minimcp", "mcp_client")
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
@@ -144,8 +146,8 @@ def load(path: Path) -> Transcript:
     return transcript
 
 
-def load_all(root: Path = ROOT) -> list[Transcript]:
-    return [load(path) for path in sorted(root.glob("*/*.txt"))]
+def load_all(*roots: Path) -> list[Transcript]:
+    return [load(path) for root in roots or (ROOT, EXAMPLES) for path in sorted(root.glob("*/*.txt"))]
 
 
 def _expand(value: Any, transcript: Transcript) -> Any:
@@ -275,11 +277,15 @@ async def hold(transcript: Transcript) -> None:
             await duplex.wait_closed()
 
 
-async def speak(transcript: Transcript, listener: Listener) -> None:
-    """Say the client's lines over a connection that is up, and compare what the server says with its lines."""
+async def speak(transcript: Transcript, listener: Listener, *, ordered: bool = True) -> None:
+    """Say the client's lines over a connection that is up, and compare what the server says with its lines.
+
+    Over Streamable HTTP responses and notifications take different connections. There the lines between two lines
+    of the client may arrive in any order: ``ordered=False``.
+    """
     if transcript.revision != MODERN and transcript.headers.get("handshake") != "shown":
         await _open(transcript, listener)
-    await _converse(transcript, listener)
+    await _converse(transcript, listener, ordered)
     await _nothing_more(transcript, listener)
 
 
@@ -295,24 +301,41 @@ async def _open(transcript: Transcript, listener: Listener) -> None:
     _say(listener, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
 
-async def _converse(transcript: Transcript, listener: Listener) -> None:
+async def _converse(transcript: Transcript, listener: Listener, ordered: bool) -> None:
     words: dict[str, Any] = {}
-    for line in transcript.lines:
-        place = f"{transcript.path}:{line.number}"
+    expected: list[Line] = []
+    for line, following in zip(transcript.lines, [*transcript.lines[1:], None], strict=True):
         if line.speaker == "C!":
             listener.link.send(line.text.encode())
         elif line.speaker == "C>":
             _say(listener, _fill(line.message, words))
         else:
-            try:
-                said = await listener.next()
-            except TimeoutError:
-                raise AssertionError(f"{place}: the server said nothing") from None
-            assert matches(line.message, said, exact=transcript.exact, words=words), (
-                f"{place}\nexpected {line.text}\nheard    {json.dumps(said)}"
-            )
-            if transcript.dialect == "official" and not _has_null_id(said):
-                validate(said, transcript.revision)
+            expected.append(line)
+            if ordered or following is None or following.speaker != "S>":
+                while expected:
+                    await _expect(transcript, listener, expected, words)
+
+
+async def _expect(
+    transcript: Transcript, listener: Listener, expected: list[Line], words: dict[str, Any]
+) -> None:
+    """Wait for one message, and remove the line it matches."""
+    place = f"{transcript.path}:{expected[0].number}"
+    try:
+        said = await listener.next()
+    except TimeoutError:
+        raise AssertionError(f"{place}: the server said nothing") from None
+    for line in expected:
+        learned = dict(words)
+        if matches(line.message, said, exact=transcript.exact, words=learned):
+            words.update(learned)
+            expected.remove(line)
+            break
+    else:
+        texts = " or ".join(line.text for line in expected)
+        raise AssertionError(f"{place}\nexpected {texts}\nheard    {json.dumps(said)}")
+    if transcript.dialect == "official" and not _has_null_id(said):
+        validate(said, transcript.revision)
 
 
 async def _nothing_more(transcript: Transcript, listener: Listener) -> None:

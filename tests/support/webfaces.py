@@ -142,6 +142,7 @@ class Pair:
         self._site = site
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
+        self._ended = False
 
     async def open(self) -> None:
         stream = await self._site.connect()
@@ -160,12 +161,16 @@ class Pair:
         async for event in events:
             assert event.event == "message"
             self._client.received(event.data)
+        self._ended = True
+        self._client.lost(None)
 
     async def _write(self, path: str) -> None:
         connection = await self._site.connect()
         while True:
             message = await self._waiting.get()
             found = await connection.ask("POST", path, {"Content-Type": "application/json"}, message)
+            if self._ended and found.status == 404:
+                return
             assert (found.status, found.body) == (202, b"")
 
     def send(self, message: bytes) -> None:
