@@ -187,7 +187,7 @@ _ROWS: Final = (
     Kind("circuit_open", "Circuit breaker is open", 1008, 1008, 503, 1086, None, 1008),
     Kind("temporarily_unavailable", "Temporarily unavailable", 1008, 1008, 503, None, None, 1008),
     Kind("dependency_failed", "Dependency failed", 1009, 1009, 503, None, None, 1009),
-    Kind("custom", "Refused", 1010, 1010, 400, None, None, 1010),
+    Kind("custom", "Custom refusal reason", 1010, 1010, 400, None, None, 1010),
     Kind("quota_exceeded", "Quota exceeded", 1056, 1056, 429, None, None, 1056),
     Kind("too_many_connections", "Too many connections", 1060, 1060, 503, None, None, 1060),
     Kind("peer_too_slow", "The peer takes too long", 1069, 1069, 503, None, None, 1069),

@@ -129,6 +129,7 @@ ELSEWHERE = {
 """Where else a test shows it, by its name."""
 
 OTHERWISE = {
+    "notification_not_delivered": ("drivers/test_undelivered.py", "was not delivered"),
     "unsupported_media_type": ("http/test_guards.py", "status == 415"),
     "not_acceptable": ("http/test_guards.py", "status == 406"),
     "access_denied": ("http/test_guards.py", "status == 403"),
@@ -147,7 +148,6 @@ OTHERWISE = {
 """Where a test shows it by a status, a number or a class."""
 
 RECEIVED = {
-    "notification_not_delivered": "nobody is told what became of a notification",
     "unknown_error": "the meaning of a number that has none",
     "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",
 }

@@ -265,6 +265,11 @@ class Admission:
         for watcher in self.watchers:
             watcher.violated(kind, detail)
 
+    def undelivered(self, method: str) -> None:
+        """A notification could not be sent: the client does not read, or has disconnected."""
+        for watcher in self.watchers:
+            watcher.undelivered(method)
+
     def status_of(self, error: DovetailError, codec: Codec) -> int:
         """The HTTP status for a request that ends in ``error`` before anything was streamed."""
         return status_of(error, codec.revision, codec.dialect)
@@ -390,6 +395,12 @@ class Admission:
                 return Violation("unexpected_request", frame.method[:NAME_ECHO])
         elif arrival.modern:
             return self._climb(arrival)
+        if error is not None and session.phase not in self._serving:
+            # That the session is not open comes before what is wrong with the params.
+            try:
+                phases.check(frame.method, session)
+            except (ProtocolError, Refusal) as early:
+                error = early
         return self.refuse(error or self._reason(arrival, session), frame.id, session)
 
     def _reason(self, arrival: _Arrival, session: Session) -> DovetailError:

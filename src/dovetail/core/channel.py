@@ -345,6 +345,10 @@ class Watcher(Protocol):
         """A message was dropped: a `Violation`."""
         ...
 
+    def undelivered(self, method: str) -> None:
+        """A notification could not be sent: the client does not read, or has disconnected."""
+        ...
+
     def resumed(self) -> None:
         """A client came back for a stream it had lost."""
         ...

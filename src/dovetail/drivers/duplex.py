@@ -65,7 +65,7 @@ class CallChannel(PlainChannel, Struct, eq=False):
         if data is None:
             return
         if self.call.method == LISTEN:
-            duplex.offer(data)  # nobody drains between changes
+            duplex.offer(method, data)  # nobody drains between changes
         else:
             duplex.write(data)
 
@@ -117,7 +117,8 @@ class Duplex:
         self._cancelled = CancelledCalls(self.limits.max_requests_per_connection)
         self._buffered = endpoint.admission.shared.buffered_bytes
         self._frames: list[bytes] = []
-        self._held: dict[bytes, None] = {}
+        self._held: dict[bytes, str] = {}
+        self._undelivered = 0
         self._closing = False
         self._closer: asyncio.Task[None] | None = None
         self._holder: asyncio.Task[None] | None = None
@@ -199,7 +200,11 @@ class Duplex:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._frames.clear()
+        for method in self._held.values():
+            self._drop(method, "the client has disconnected")
         self._held.clear()
+        if self._undelivered > 1:
+            log.warning("%d notifications to one client were not delivered", self._undelivered)
         self._session_over()
         # Each of them leads back here: what an ended connection held would wait for the collector of circles.
         self.endpoint.on_session = self._link = self._heartbeat = None
@@ -327,9 +332,16 @@ class Duplex:
         """Send a notification that belongs to no call."""
         data = None if self._closing else self.endpoint.send_notification(method, params)
         if data is not None:
-            self.offer(data)
+            self.offer(method, data)
 
-    def offer(self, data: bytes) -> None:
+    def _drop(self, method: str, reason: str) -> None:
+        """Log the first notification that is not delivered; count every one."""
+        self._undelivered += 1
+        if self._undelivered == 1:
+            log.warning("%s was not delivered: %s", method, reason)
+        self.endpoint.admission.undelivered(method)
+
+    def offer(self, method: str, data: bytes) -> None:
         """Send what a peer may get late: one that does not read gets each different message once, when it does.
 
         Nothing piles up for it, however often something changes meanwhile.
@@ -337,9 +349,11 @@ class Duplex:
         if self._link is None or not self._link.blocked:
             self.write(data)
         elif len(self._held) < self.limits.max_subscriptions:
-            self._held[data] = None
+            self._held[data] = method
             if self._holder is None:
                 self._holder = self._loop.create_task(self._release())
+        elif data not in self._held:
+            self._drop(method, f"the client does not read, and {len(self._held)} others wait for it")
 
     async def _release(self) -> None:
         await self.drain()

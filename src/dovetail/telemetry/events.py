@@ -119,6 +119,9 @@ class Events(Middleware):
     def violated(self, kind: str, detail: str) -> None:
         self.tell("unknown_response" if kind in _ANSWERS else "invalid_message", kind=kind, detail=detail)
 
+    def undelivered(self, method: str) -> None:
+        self.tell("notification_not_delivered", method=method)
+
     def resumed(self) -> None: ...
 
 

@@ -55,6 +55,7 @@ _ALL: Final = (
     _gauge("dovetail_in_flight", "Requests and tasks being worked on; open listen streams are not among them."),
     _counter("dovetail_refusals_total", "Requests refused by a guard or a limit, or as they came in.", "code"),
     _counter("dovetail_violations_total", "Messages that break the protocol, by what is wrong.", "kind"),
+    _counter("dovetail_notifications_dropped_total", "Notifications that could not be delivered.", "method"),
     _gauge("dovetail_sessions", "Legacy sessions held in memory."),
     _gauge("dovetail_streams", "Open event streams and WebSockets."),
     _gauge("dovetail_subscriptions", "Resources that clients have subscribed to."),

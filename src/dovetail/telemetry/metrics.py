@@ -257,6 +257,9 @@ class Metrics(Middleware):
     def violated(self, kind: str, detail: str) -> None:
         self.count("dovetail_violations_total", kind)
 
+    def undelivered(self, method: str) -> None:
+        self.count("dovetail_notifications_dropped_total", method)
+
     def resumed(self) -> None:
         self.count("dovetail_reconnects_total")
 

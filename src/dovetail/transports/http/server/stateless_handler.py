@@ -148,6 +148,8 @@ class StatelessChannel(PlainChannel, Struct, eq=False):
         if self.stream is None:
             self.stream = self.modern.stream(self.exchange)
             self.stream.on_abandon = partial(self.modern.disconnects.lost, self.exchange)
+        if self.stream.closed:
+            self.modern.service.admission.undelivered(method)
         self.stream.notify(data)
 
     @property
