@@ -116,6 +116,38 @@ async def test_a_call_that_became_a_task_by_itself_has_its_limits_and_ends_with_
         assert target.peer.methods[-1] == "tasks/cancel"
 
 
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+@run
+async def test_a_result_that_is_refused_before_the_end_is_asked_for_again(end: str) -> None:
+    left = 3
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        nonlocal left
+        match message.get("method"):
+            case "tools/call":
+                peer.result(message, {"task": {"taskId": "t", "status": "working", **STAMPS}})
+            case "tasks/get":
+                left -= 1
+                status = "working" if left > 0 else end
+                peer.result(message, {"taskId": "t", "status": status, "pollInterval": 1, **STAMPS})
+            case "tasks/result" if left > 0:
+                peer.error(message, -32602, "Task not completed yet (current state: working)")
+            case "tasks/result" if end == "completed":
+                peer.result(message, text("later"))
+            case "tasks/result":
+                peer.error(message, -32603, f"it has {end}")
+
+    target = legacy(answer, "2025-11-25", **SERVED)
+    async with Client(target, revision="legacy") as client:
+        handle = await client.create_task("x", {})
+        if end == "completed":
+            assert (await handle.result()).text == "later"
+        else:
+            with pytest.raises(ProtocolError, match=f"it has {end}"):
+                await handle.result()
+        assert left == 0
+
+
 @run
 async def test_another_refusal_makes_no_task() -> None:
     for target in (strict("optional"), strict(code=-32602)):

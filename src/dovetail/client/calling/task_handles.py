@@ -166,15 +166,27 @@ class TaskHandle:
         params = m.GetTaskPayloadRequestParams(self.task.task_id)
         if self._calls.established.capabilities.has("tasks.create"):
             # erlmcp: -32089 until the task is over.
-            while (await self._refresh()).status not in TERMINAL:
-                await self._clock.sleep(_pause(self.task))
-        try:
-            raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
-        except ProtocolError:
-            self.task.status = "failed"
-            raise
+            await self._wait_for_end()
+        while True:
+            try:
+                raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
+                break
+            except ProtocolError as error:
+                # FastMCP 2 and 3 refuse before the end, where the specification wants them to wait.
+                if self.task.status in TERMINAL:
+                    self.task.status = "failed"
+                    raise
+                try:
+                    await self._wait_for_end()
+                except ProtocolError:
+                    self.task.status = "failed"
+                    raise error from None
         self.task.status = "completed"
         return self._decode(raw)
+
+    async def _wait_for_end(self) -> None:
+        while (await self._refresh()).status not in TERMINAL:
+            await self._clock.sleep(_pause(cast("AnyTask", self.task)))
 
     # --- the extension --------------------------------------------------------------------------------------------
 
