@@ -25,10 +25,12 @@ def test_each_form_of_target() -> None:
 
 
 def test_a_file_is_run_by_its_server_or_by_itself(tmp_path: Path) -> None:
-    ours, foreign = tmp_path / "ours.py", tmp_path / "foreign.py"
+    ours, fastmcp, foreign = (tmp_path / f"{name}.py" for name in ("ours", "fastmcp", "foreign"))
     ours.write_text("from dovetail import Server")
-    foreign.write_text("from elsewhere import Server")
+    fastmcp.write_text("import os, fastmcp")
+    foreign.write_text("from elsewhere.mcp import Server")
     assert parse_target(ours).command[-2:] == ("run", str(ours))
+    assert parse_target(fastmcp).command[-2:] == ("run", str(fastmcp))
     assert parse_target(str(foreign)).command == (sys.executable, str(foreign))
 
 

@@ -34,7 +34,7 @@ async def client(original: str, function: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("original", ["mcp1", "mcp2"])
-@pytest.mark.parametrize("function", ["over_stdio", "explicit", "unreachable"])
+@pytest.mark.parametrize("function", ["over_stdio", "explicit", "unreachable", "without_websockets"])
 def test_a_client_of_the_sdk_starts_a_server(original: str, function: str) -> None:
     @run
     async def scenario() -> None:
@@ -45,12 +45,20 @@ def test_a_client_of_the_sdk_starts_a_server(original: str, function: str) -> No
 
 @pytest.mark.parametrize(
     ("original", "function"),
-    [("mcp1", "over_http"), ("mcp1", "over_http_with_headers"), ("mcp1", "over_sse"), ("mcp2", "over_http")],
+    [
+        ("mcp1", "over_http"),
+        ("mcp1", "over_http_with_headers"),
+        ("mcp1", "over_sse"),
+        ("mcp1", "over_websocket"),
+        ("mcp2", "over_http"),
+        ("mcp2", "over_sse"),
+    ],
 )
 def test_a_client_of_the_sdk_reaches_a_url(original: str, function: str) -> None:
     @run
     async def scenario() -> None:
-        line = [sys.executable, *CLI[1:], "run", MODERN, "--http", "--port", "0"]
+        transport = "--ws" if function == "over_websocket" else "--http"
+        line = [sys.executable, *CLI[1:], "run", MODERN, transport, "--port", "0"]
         async with served(line) as child:
             await client(original, function, child.url)
 

@@ -268,6 +268,21 @@ def test_a_task_of_the_original_asks_and_ends(revision: str) -> None:
     scenario()
 
 
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("original", ["fastmcp2", "fastmcp3"])
+def test_a_task_of_fastmcp_gives_its_result(original: str, revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        line = on_dovetail(original, str(PROGRAMS / "fastmcp_tasks.py"))
+        async with over_stdio(line, revision) as client:
+            assert (await client.call_tool("long", {"value": 1})).data == 2
+            if revision > "2025-06-18":
+                task = await client.create_task("long", {"value": 3})
+                assert (await task.result()).data == 4
+
+    scenario()
+
+
 def test_changes_reach_those_who_listen(original: str) -> None:
     @run
     async def scenario() -> None:

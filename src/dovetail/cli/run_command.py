@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
+from ..imported_packages import ORIGINALS, imported_packages
 from ..stores.store_urls import check
 from . import option_sources, target
 
@@ -93,7 +93,11 @@ def main(command: str, arguments: list[str]) -> int:
         return proxy_commands.main(other, arguments, {name: os.environ[name] for name in ours})
     options = read(parser(), words)
     divert(options)
-    if options.compat or options.module is not None or _mentions_originals(options.target):
+    if (
+        options.compat
+        or options.module is not None
+        or ORIGINALS & imported_packages(target.split(options.target)[0])
+    ):
         from . import run_compat
 
         status = run_compat.run(options, rest, _http_options(options))
@@ -156,18 +160,6 @@ def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
     target.prepare(options)
     told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
     return Reloading(options.target, lambda name, note: None, **told).front
-
-
-_ORIGINALS: Final = re.compile(rb"^[ \t]*(?:from|import)\b.*\b(?:fast)?mcp\b", re.MULTILINE)
-
-
-def _mentions_originals(name: str) -> bool:
-    """Whether a file may import FastMCP or the official SDK: most servers of ours do not, and start sooner."""
-    try:
-        with open(target.split(name)[0], "rb") as file:
-            return _ORIGINALS.search(file.read()) is not None
-    except OSError:
-        return False
 
 
 def _other(name: str) -> str | None:

@@ -24,7 +24,7 @@ from ..settings import Limits, Timeouts
 from ..transports import memory
 from .intercept import replace_everywhere
 from .memory_session import Messages
-from .versions import HTTP_CLIENT, STREAMS, Sdk, installed, load
+from .versions import HTTP_CLIENT, STREAMS, Sdk, find, installed, load
 
 
 class Streams(AbstractAsyncContextManager[tuple[Any, Any]]):
@@ -147,11 +147,15 @@ def install() -> Callable[[], None]:
     Returns what puts them back.
 
     Raises:
-        CompatError: ``mcp`` is not installed, or lacks one of them.
+        CompatError: ``mcp`` is not installed, or lacks ``stdio_client``.
     """
     sdk = _sdk()
+    # Older versions lack one of the functions for HTTP, and the one for WebSocket needs another package.
+    found = {kind: (load if kind == "stdio" else find)(path) for kind, path in sdk.clients.items()}
     undo = [
-        replace_everywhere(load(path), _MAKE[kind](load(path), sdk)) for kind, path in sdk.clients.items()
+        replace_everywhere(function, _MAKE[kind](function, sdk))
+        for kind, function in found.items()
+        if function is not None
     ]
 
     def put_back() -> None:

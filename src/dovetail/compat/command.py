@@ -8,8 +8,9 @@ import traceback
 from typing import Any
 
 from ..errors import DovetailError
+from ..imported_packages import ORIGINALS
 from ..server import Server
-from .find import PACKAGES, Program, execute, imported, imports, server_in
+from .find import Program, execute, imported, imports, server_in
 from .hosting import Host, Wanted
 from .intercept import Interception
 from .versions import CompatError, Installed, installed, is_installed, not_installed
@@ -55,10 +56,10 @@ def _used(program: Program) -> Installed:
     Raises:
         CompatError: none is installed.
     """
-    used = imports(program) & PACKAGES
+    used = imports(program) & ORIGINALS
     there = {
         package
-        for package in (used if used and program.module is None else PACKAGES)
+        for package in (used if used and program.module is None else ORIGINALS)
         if is_installed(package)
     }
     return installed(there or used or {"mcp"}, program.title)
@@ -100,7 +101,7 @@ def _status(end: SystemExit) -> int:
 
 
 def _failed(program: Program, error: BaseException) -> CompatError:
-    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] in PACKAGES:
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] in ORIGINALS:
         package = error.name.partition(".")[0]
         if not is_installed(package):
             return not_installed(package, program.title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -17,10 +16,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ..imported_packages import ORIGINALS, imported_packages
 from ..server import Server
 from .versions import CompatError, Installed, load
 
-PACKAGES: Final = frozenset({"fastmcp", "mcp"})
 _OWN: Final = "dovetail"
 
 
@@ -40,13 +39,13 @@ class Program(Struct, kw_only=True):
 
 def imports(program: Program) -> frozenset[str]:
     """The top-level packages that the program imports itself, as far as its import statements say."""
-    return frozenset(name for path in _sources(program) for name in _imported(path))
+    return frozenset[str]().union(*map(imported_packages, _sources(program)))
 
 
 def is_original(program: Program) -> bool:
     """Whether the program uses an original library, and not Dovetail's own names."""
     found = imports(program)
-    return bool(found & PACKAGES) and _OWN not in found
+    return bool(found & ORIGINALS) and _OWN not in found
 
 
 def _sources(program: Program) -> Iterator[Path]:
@@ -61,18 +60,6 @@ def _sources(program: Program) -> Iterator[Path]:
         return
     origin = Path(spec.origin)
     yield from sorted(origin.parent.glob("*.py")) if spec.submodule_search_locations else (origin,)
-
-
-def _imported(path: Path) -> Iterator[str]:
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return  # running it says what is wrong
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module.partition(".")[0]
 
 
 def _spec(module: str) -> importlib.machinery.ModuleSpec | None:

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from ..core.channel import Call, Link
 from ..drivers.requests import Outgoing
 from ..errors import TransportError
 from ..model.meta import VIA
-from .versions import MESSAGE, METADATA, REQUEST, STREAMS, Sdk, load
+from .versions import CREATED_TASK, MESSAGE, METADATA, REQUEST, STREAMS, Sdk, load
 
 log = logging.getLogger("dovetail.compat")
 
@@ -63,9 +64,9 @@ class Messages:
     def unwrap(self, item: Any) -> tuple[bytes, Any]:
         """The bytes of a ``SessionMessage``, and the id of the request that it belongs to."""
         message = item.message.root if self.sdk.root else item.message
-        if self.sdk.drops_ttl:
-            _restore_ttl(getattr(message, "result", None))
-            _restore_ttl(getattr(message, "params", None))
+        if self.sdk.tasks:
+            _repair_tasks(getattr(message, "result", None))
+            _repair_tasks(getattr(message, "params", None))
         data = item.message.model_dump_json(**self.sdk.encode_options).encode()
         if not hasattr(message, "method"):
             return data, message.id
@@ -251,15 +252,24 @@ class MemorySession(Link):
             await asyncio.wait([self._task])
 
 
-def _restore_ttl(found: Any) -> None:
-    """Write the null that the SDK 1.x leaves out of every task."""
-    if isinstance(found, dict):
-        members = cast("dict[str, Any]", found)
-        if "taskId" in members and "status" in members:
-            members.setdefault("ttl", None)
-        _restore_ttl(members.get("task"))
-        for task in members.get("tasks") or ():
-            _restore_ttl(task)
+def _repair_tasks(found: Any) -> None:
+    """Write tasks as 2025-11-25 has them.
+
+    The SDK 1.x leaves out a ``ttl`` that is null. FastMCP 2 puts a created task into the ``_meta`` of an empty result.
+    """
+    if not isinstance(found, dict):
+        return
+    members = cast("dict[str, Any]", found)
+    meta = cast("dict[str, Any]", members.get("_meta") or {})
+    if (created := meta.get(CREATED_TASK)) is not None:
+        now = datetime.now(UTC).isoformat()
+        members.clear()
+        members["task"] = {"createdAt": now, "lastUpdatedAt": now, **created}
+    if "taskId" in members and "status" in members:
+        members.setdefault("ttl", None)
+    _repair_tasks(members.get("task"))
+    for task in members.get("tasks") or ():
+        _repair_tasks(task)
 
 
 def _forget_proxy(params: dict[str, Any]) -> None:

@@ -59,8 +59,8 @@ class Sdk(Struct, frozen=True, kw_only=True):
     """For ``model_dump_json`` of a message."""
     root: bool = False
     """A message is wrapped: ``message.root``."""
-    drops_ttl: bool = False
-    """The ``ttl`` of a task, which may be null but not missing, is left out when it is null."""
+    tasks: bool = False
+    """It has the tasks of 2025-11-25."""
     context_stream: str | None = None
     """A stream that hands each message over in the context of its sender; its items are pairs."""
     request_context: str | None = None
@@ -70,7 +70,7 @@ class Sdk(Struct, frozen=True, kw_only=True):
     middleware: str | None = None
     """The attribute with functions around every request."""
     clients: Mapping[str, str]
-    """The functions that connect a client, by their kind."""
+    """The functions that connect a client, by their kind. Not every installation has those for URLs."""
     triple: bool = False
     """The HTTP client's streams come with a function that returns the session id."""
 
@@ -126,7 +126,7 @@ SDKS: Final[Mapping[int, Sdk]] = {
         decode="mcp.types:JSONRPCMessage.model_validate",
         encode_options={"by_alias": True, "exclude_none": True},
         root=True,
-        drops_ttl=True,
+        tasks=True,
         request_context="mcp.server.lowlevel.server:request_ctx",
         handlers="request_handlers",
         clients={
@@ -151,6 +151,8 @@ SDKS: Final[Mapping[int, Sdk]] = {
         },
     ),
 }
+CREATED_TASK: Final = "modelcontextprotocol.io/task"
+"""The member of ``_meta`` in which FastMCP 2 describes the task that it has created."""
 STDIO: Final = "mcp.server.stdio:stdio_server"
 MANAGER: Final = "mcp.server.streamable_http_manager:StreamableHTTPSessionManager"
 SSE: Final = "mcp.server.sse:SseServerTransport"
@@ -205,23 +207,29 @@ def _row(package: str) -> Original:
     return known[major]
 
 
-def load(name: str) -> Any:
-    """The object at ``module:attribute``.
-
-    Raises:
-        CompatError: the installed version has none.
-    """
+def find(name: str) -> Any:
+    """The object at ``module:attribute``, or None where the installed version lacks it."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):
-        package = module.partition(".")[0]
-        try:
-            version = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            raise not_installed(package, "dovetail.compat") from None
-        dotted = f"{module}.{path}"
-        raise CompatError(f"{package} {version} has no {dotted}, which Dovetail needs") from None
+        return None
+    return found
+
+
+def load(name: str) -> Any:
+    """The object at ``module:attribute``.
+
+    Raises:
+        CompatError: the installed version lacks it.
+    """
+    found = find(name)
+    if found is None:
+        package = name.partition(".")[0].partition(":")[0]
+        if not is_installed(package):
+            raise not_installed(package, "dovetail.compat")
+        version, dotted = importlib.metadata.version(package), name.replace(":", ".")
+        raise CompatError(f"{package} {version} has no {dotted}, which Dovetail needs")
     return found

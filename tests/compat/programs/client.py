@@ -9,6 +9,8 @@ from mcp.client import sse, stdio, streamable_http
 
 import dovetail.compat
 
+if sys.argv[1] == "without_websockets":
+    sys.modules["websockets"] = None  # the SDK does not need it for other transports
 BEFORE = [stdio.stdio_client]  # in a list: a name of a module would be replaced as well
 undo = dovetail.compat.install()
 assert stdio.stdio_client is not BEFORE[0]
@@ -63,6 +65,13 @@ async def over_sse():
         assert await use(read, write) == "ann"
 
 
+async def over_websocket():
+    from mcp.client.websocket import websocket_client
+
+    async with websocket_client(sys.argv[2]) as (read, write):
+        await use(read, write)
+
+
 async def explicit():
     async with dovetail.compat.streams([PARAMETERS.command, *PARAMETERS.args], env=PARAMETERS.env) as (
         read,
@@ -71,6 +80,10 @@ async def explicit():
         await use(read, write)
     with dovetail.compat.streams([PARAMETERS.command, *PARAMETERS.args], env=PARAMETERS.env) as (read, write):
         await use(read, write)
+
+
+async def without_websockets():
+    await over_stdio()
 
 
 async def unreachable():

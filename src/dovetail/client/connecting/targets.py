@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ...core.channel import Link, Responder
+from ...imported_packages import ORIGINALS, imported_packages
 from ..conversation import Conversation
 
 LABEL_LENGTH: Final = 120
@@ -154,10 +155,11 @@ def _checked(target: Target) -> Target:
 
 
 def _file(path: str) -> Target:
-    """A file with a `Server` of ours need not run it by itself; any other is a program."""
+    """A file with a `Server`, or one of FastMCP or the official SDK, need not run it; any other is a program."""
     try:
         ours = b"dovetail" in Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"{path!r} cannot be read: {error.strerror or error}") from None
-    command = ("-m", "dovetail.cli.main", "run", path) if ours else (path,)
+    served = ours or ORIGINALS & imported_packages(path)
+    command = ("-m", "dovetail.cli.main", "run", path) if served else (path,)
     return Target(kind="child", command=(sys.executable, *command))
