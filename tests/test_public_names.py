@@ -238,7 +238,7 @@ MODULES = {
         OAuthProxy OidcProxy StaticTokens TokenStore WorkloadIdentity
     """,
     "dovetail.compat": "install streams",
-    "dovetail.extensions": "App Extension",
+    "dovetail.extensions": "App Extension Skill Skills",
     "dovetail.gateway": "Gateway Proxy",
     "dovetail.manifest.contract": "Contract",
     "dovetail.manifest.diff": "compare",

@@ -27,6 +27,7 @@ from dovetail import (
     TextContent,
     ToolError,
 )
+from dovetail.extensions import Skills
 
 server = Server(
     "dovetail-conformance",
@@ -543,7 +544,7 @@ def complete_arg1(value: str) -> list[str]:
     return [word for word in ("paris", "park", "party") if word.startswith(value)]
 
 
-server.add_skills(Path(__file__).parent / "skills")
+server.extensions.add(Skills(Path(__file__).parent / "skills"))
 
 if __name__ == "__main__":
     server.run("http", port=3001)

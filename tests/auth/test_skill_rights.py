@@ -8,20 +8,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail import Principal, Server
+from dovetail.extensions import Skills
 from tests.auth.test_rights import Caller, ann, everything, kind, principals
 from tests.auth.test_rights import rights as wanted_rights
-from tests.server.test_skills import write_skill
+from tests.extensions.test_skills import write_skill
 from tests.support.aio import run
 
 
 def offering(root: Path, components: dict[str, dict[str, Any]], **options: Any) -> Server:
     """A server with one skill for each of ``components``, in a folder of its own below ``team``."""
-    server = Server("skilled", "1", **options)
+    server, skills = Server("skilled", "1", **options), Skills()
+    server.extensions.add(skills)
     for name, wanted in components.items():
         given_: dict[str, Any] = {"scopes": wanted["scopes"]} if "scopes" in wanted else {}
         if "who" in wanted:
             given_["auth"] = lambda principal, who=wanted["who"]: principal == who
-        server.add_skills(root / name, prefix="team", **given_)
+        skills.add(root / name, prefix="team", **given_)
     return server
 
 
@@ -93,10 +95,9 @@ async def test_a_missing_scope_is_named_and_a_denied_skill_does_not_exist(root: 
 
 @run
 async def test_a_tag_that_is_restricted_later_holds_for_skills_too(root: Path) -> None:
-    server = Server("skilled", "1")
-    server.add_skills(root / "one", prefix="team", tags=["inner"])
-    server.add_skills(root / "two", prefix="team")
-    server.add_skills(root / "three", prefix="team")
+    skills = Skills(root / "one", prefix="team", tags=["inner"])
+    server = Server("skilled", "1", extensions=[skills])
+    skills.add(root / "two", root / "three", prefix="team")
     peer = Caller(server, ann())
     assert len((await peer.result("skills/list"))["skills"]) == 3
     server.restrict("inner", scopes=["a"])

@@ -87,6 +87,24 @@ def test_list_as_json_on_an_older_revision(server: str) -> None:
     assert [tool["name"] for tool in found["tools"]] == ["add", "broken"]
 
 
+def test_list_shows_the_skills_alone(tmp_path: Path, server: str) -> None:
+    path = tmp_path / "skilled.py"
+    path.write_text(
+        "from dovetail import Server\n"
+        "from dovetail.extensions import Skill, Skills\n"
+        "server = Server('skilled', extensions=[Skills(Skill(name='write', description='How to write.'))])\n"
+    )
+    done = dovetail("list", str(path), "--skills")
+    assert done.returncode == 0, done.stderr
+    assert "skill://write/SKILL.md" in done.stdout
+    assert "How to write." in done.stdout
+    assert "resources" not in done.stdout
+    found = json.loads(dovetail("list", str(path), "--skills", "--json").stdout)
+    assert [skill["uri"] for skill in found["skills"]] == ["skill://write/SKILL.md"]
+    none = dovetail("list", server, "--skills")
+    assert (none.returncode, "It offers no skills." in none.stdout) == (0, True)
+
+
 def test_call_reads_values_as_the_schema_wants_them(server: str) -> None:
     done = dovetail("call", server, "add", "a=1", "b=2", "label=7")
     assert (done.returncode, done.stdout) == (0, "7=3\n"), done.stderr

@@ -15,9 +15,10 @@ import pytest
 
 from dovetail import Client, Context, DovetailError, Principal, Server
 from dovetail.auth import AnyOf, ApiKeys, StaticTokens
+from dovetail.extensions import Skills
 from dovetail.gateway import ConfigError, Gateway, Proxy
 from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
-from tests.server.test_skills import write_skill
+from tests.extensions.test_skills import write_skill
 from tests.support.aio import run
 from tests.support.web import served
 
@@ -325,7 +326,7 @@ async def test_skills_and_tasks_are_there_for_who_has_a_token(tmp_path: Path) ->
     write_skill(tmp_path, "review")
 
     def equip(notes: Server) -> None:
-        notes.add_skills(tmp_path)
+        notes.extensions.add(Skills(tmp_path))
 
         @notes.tool(task="required")
         async def long(ctx: Context) -> str:

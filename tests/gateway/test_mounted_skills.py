@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from dovetail import Client, DovetailError, Principal, Server
+from dovetail.extensions import Skills
 from dovetail.gateway import Proxy
 from tests.auth.test_rights import Caller
-from tests.server.test_skills import write_skill
+from tests.extensions.test_skills import write_skill
 from tests.support.aio import run
 
 
@@ -20,7 +21,7 @@ def skilled(folder: Path, *paths: str, **rights: Any) -> Server:
         made = write_skill(folder, path)
         (made / "notes").mkdir()
         (made / "notes" / "more of it.txt").write_text(f"{folder.name}: {path}")
-    server.add_skills(folder, **rights)
+    server.extensions.add(Skills(folder, **rights))
     return server
 
 
@@ -87,7 +88,7 @@ async def test_skills_added_after_the_mount_are_shown_too(tmp_path: Path) -> Non
     outer = Server("outer")
     outer.mount(skilled(tmp_path / "inner", "review"), prefix="team")
     write_skill(tmp_path / "late", "write")
-    outer.add_skills(tmp_path / "late")
+    outer.extensions.add(Skills(tmp_path / "late"))
     async with Client(outer) as client:
         found = [skill.uri for skill in await client.list_skills()]
         assert found == ["skill://write/SKILL.md", "skill://team/review/SKILL.md"]

@@ -24,6 +24,7 @@ from ..auth.commands.auth_option import TOKEN, add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
+from ..model.meta import SKILLS_EXTENSION
 from ..settings import Timeouts
 from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from . import output, token_costs
@@ -33,6 +34,7 @@ from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
 from .terminal_prompts import ask
 
+_SKILLS: Final = f"extensions.{SKILLS_EXTENSION}"
 NAMES_LISTED: Final = 10
 """Names that a message lists at most."""
 
@@ -117,13 +119,16 @@ def similar(name: str, known: list[str], what: str) -> str:
 async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
     offered = client.server_capabilities
     found: dict[str, Any] = {}
-    if offered.has("tools"):
-        found["tools"] = await client.list_tools()
-    if offered.has("resources"):
-        found["resources"] = await client.list_resources()
-        found["resourceTemplates"] = await client.list_resource_templates()
-    if offered.has("prompts"):
-        found["prompts"] = await client.list_prompts()
+    if options.skills:
+        found["skills"] = await client.list_skills() if offered.has(_SKILLS) else []
+    else:
+        if offered.has("tools"):
+            found["tools"] = await client.list_tools()
+        if offered.has("resources"):
+            found["resources"] = await client.list_resources()
+            found["resourceTemplates"] = await client.list_resource_templates()
+        if offered.has("prompts"):
+            found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
     missing = {name: output.error_members(one) for name, one in failed(client).items()}
     if options.tokens:
@@ -178,6 +183,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.add_argument("values", metavar="key=value", nargs="*", help="key=value, or key:=JSON")
     if command == "list":
         parser.add_argument("--tokens", action="store_true", help="what the lists cost a model, roughly")
+        parser.add_argument("--skills", action="store_true", help="the skills, and nothing else")
     parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
     return parser
 

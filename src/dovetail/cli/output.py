@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
-from ..model import GetPromptResult, ReadResourceResult
+from ..model import GetPromptResult, ReadResourceResult, Skill
 from ..telemetry.terminal_sanitizer import printable
 
 _BAR: Final = 24
@@ -183,10 +183,17 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
             yield Bold(title)
         for entry in entries:
             name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
-            said = (entry.description or "").strip().splitlines()
+            said = _description(entry).strip().splitlines()
             yield Row(f"{name_of}{_signature(entry)}", said[0] if said else "")
     if not any(found.values()):
-        yield "It offers no tools, resources or prompts."
+        kinds = "tools, resources or prompts" if "skills" not in found else "skills"
+        yield f"It offers no {kinds}."
+
+
+def _description(entry: Any) -> str:
+    if isinstance(entry, Skill):
+        return str(entry.frontmatter.get("description", ""))
+    return entry.description or ""
 
 
 def tool_result(result: ToolResult) -> Iterator[str]:

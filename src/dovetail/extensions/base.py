@@ -334,7 +334,8 @@ class ServerExtensions(Mapping[str, Extension]):
             server.add_capability(name, settings)
         for name, one in extension.methods.items():
             if name in METHODS:
-                server.methods[name] = one.handler
+                # Where methods of mounted servers are merged already, the handler is asked from there.
+                server.methods.setdefault(name, one.handler)
             else:
                 server.add_method(name, one.handler, **_method_options(one, path))
         for name, one in extension.notifications.items():

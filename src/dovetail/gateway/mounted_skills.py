@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from .gateway_limits import SKILL_PAGES
 from .providers import LoopError, Mount
 
 if TYPE_CHECKING:
+    from ..extensions.skills import Skills
     from ..server.server import Server
     from .mounting import Mounts
 
@@ -39,12 +40,17 @@ Ask = Callable[[Call, Channel], Awaitable[Any]]
 
 def offer_skills(server: Server, mounts: Mounts, settings: Mapping[str, Any]) -> None:
     """Show the skills of what is mounted, from now on."""
-    before, own = server.capabilities.extension(SKILLS_EXTENSION), server.skills
+    before, own = server.capabilities.extension(SKILLS_EXTENSION), own_skills(server)
     if _LIST not in server.methods or (own is not None and server.methods[_LIST] == own.page):
         merged = MergedSkills(server, mounts)
         server.methods |= {_LIST: merged.page, _GET: merged.get, _DIRECTORY: merged.read_directory}
     if before is None or (settings.get("directoryRead") and not before.get("directoryRead")):
         server.add_capability(f"extensions.{SKILLS_EXTENSION}", {**(before or {}), **settings})
+
+
+def own_skills(server: Server) -> Skills | None:
+    """The skills that a server has itself."""
+    return cast("Skills | None", server.extensions.get(SKILLS_EXTENSION))
 
 
 class MergedSkills:
@@ -71,7 +77,7 @@ class MergedSkills:
 
     def _asked(self, call: Call, channel: Channel) -> list[Awaitable[list[m.Skill]]]:
         asked: list[Awaitable[list[m.Skill]]] = []
-        if (own := self._server.skills) is not None:
+        if (own := own_skills(self._server)) is not None:
             asked.append(self._pages(call, channel, own.page))
         return asked + [self._skills_of(mount, call, channel) for mount in self._offering()]
 
@@ -88,7 +94,7 @@ class MergedSkills:
 
     async def get(self, call: Call, channel: Channel) -> Struct:
         """One skill, of whoever has it."""
-        own, uri = self._server.skills, call.params.uri
+        own, uri = own_skills(self._server), call.params.uri
         if own is not None:
             try:
                 return await own.get(call, channel)
@@ -110,7 +116,7 @@ class MergedSkills:
         uri = call.params.uri.rstrip("/") if call.params.uri != _ROOT else _ROOT
         found: dict[str, m.Resource] = {}
         known = False
-        if (own := self._server.skills) is not None:
+        if (own := own_skills(self._server)) is not None:
             known = await self._enter(found, None, own.read_directory, call, channel, uri)
         for mount, inner in self._owners(f"{uri}/" if uri != _ROOT else uri):
             inner = inner.rstrip("/") if inner != _ROOT else inner

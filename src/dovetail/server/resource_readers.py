@@ -23,7 +23,6 @@ from ..errors import ProtocolError, RegistrationError, TransportError
 from ..model import ResourceContents
 from ..settings import REDIRECTS
 from .media import File
-from .skills.skill_folders import is_text
 
 FILE_BYTES: Final = 16 << 20
 """The largest file or response that is read by default, in bytes."""
@@ -44,6 +43,14 @@ def _found(data: bytes, name: str, mime_type: str | None = None) -> _Found:
     guessed = mimetypes.guess_type(name)[0]
     kind = mime_type or guessed or ("text/plain" if is_text(data) else "application/octet-stream")
     return _Found(data, name="file", mime_type=kind)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether ``data`` can travel as text and come out the same."""
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 class TextResource:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +36,6 @@ from .dispatch import Answering
 from .execution import Enter, Lifecycle, composed
 from .pipeline import Pipeline
 from .protocol_methods import Builtin, Handler
-from .registry.component_options import RightOptions
 from .registry.component_tables import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
 from .registry.custom_methods import Extending
 from .registry.decorators import Registration
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
     from .resource_watcher import Source, Watches
-    from .skills.skill_methods import Skills
     from .tasks.task_methods import TaskMethods
 
 STATE_LIFETIME: Final = 3600.0
@@ -214,8 +211,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         """Made with the first tool that may run as a task."""
         self.watches: Watches | None = None
         """Made with the first source to watch."""
-        self.skills: Skills | None = None
-        """Made with the first folder of skills."""
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
         self.counts: dict[str, int] = {}
@@ -260,26 +255,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.tasks = TaskMethods(self)
             self.tasks.install()
             self.pipeline.compose()
-
-    def add_skills(
-        self, folder: str | os.PathLike[str], *, prefix: str = "", **rights: Unpack[RightOptions]
-    ) -> list[str]:
-        """Serve the skills in ``folder`` (each a folder with a ``SKILL.md``) and return their URIs.
-
-        ``prefix`` comes before their paths: ``add_skills("skills", prefix="acme")`` serves
-        ``skill://acme/review/SKILL.md``. Files are read when they are asked for. ``scopes``, ``auth`` and ``tags`` are
-        those of every other component: who may not use a skill sees nothing of it.
-
-        Raises:
-            RegistrationError: a skill cannot be served; the message says why.
-            DovetailError: PyYAML is not installed (extra ``skills``).
-        """
-        if self.skills is None:
-            from .skills.skill_methods import Skills
-
-            self.skills = Skills(self)
-            self.skills.install()
-        return self.skills.add(folder, prefix, rights)
 
     @cached_property
     def extensions(self) -> ServerExtensions:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from dovetail import RegistrationError, Server
+from dovetail import Client, RegistrationError, Server
+from dovetail.extensions import Skill, Skills
+from dovetail.extensions.skills import skill_folders as skill_files
 from dovetail.middleware import Middleware
-from dovetail.server.skills import skill_folders as skill_files
 from tests.support.aio import run
 from tests.support.peer import Peer
 
@@ -41,9 +42,14 @@ def root(tmp_path: Path) -> Path:
 
 
 def serving(root: Path, prefix: str = "", **options: Any) -> Peer:
-    server = Server("skilled", **options)
-    server.add_skills(root, prefix=prefix)
+    server = Server("skilled", extensions=[Skills(root, prefix=prefix)], **options)
     return Peer(server)
+
+
+def skills_of(server: Server) -> Skills:
+    found = server.extensions[EXTENSION]
+    assert isinstance(found, Skills)
+    return found
 
 
 @run
@@ -186,12 +192,12 @@ def test_a_prefix_comes_before_the_path_and_folders_add_up(root: Path, tmp_path:
     @run
     async def scenario() -> None:
         peer = serving(root / "team", prefix="acme")
-        uris = peer.server.add_skills(root / "review", prefix="/acme/more/")
+        uris = skills_of(peer.server).add(root / "review", prefix="/acme/more/")
         assert uris == ["skill://acme/more/review/SKILL.md"]
         skills = (await peer.result("skills/list"))["skills"]
         assert [skill["uri"] for skill in skills] == ["skill://acme/deploy/SKILL.md", *uris]
         with pytest.raises(RegistrationError, match="already registered"):
-            peer.server.add_skills(root / "team", prefix="acme")
+            skills_of(peer.server).add(root / "team", prefix="acme")
 
     scenario()
 
@@ -270,7 +276,7 @@ def test_a_folder_swapped_for_a_link_is_not_followed(
 
 def refused(root: Path) -> str:
     with pytest.raises(RegistrationError) as caught:
-        Server("x").add_skills(root)
+        Skills(root)
     return str(caught.value)
 
 
@@ -320,7 +326,7 @@ def test_links_inside_a_skill_are_served(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "skill")
     (folder / "a.txt").write_text("text")
     (folder / "b.txt").symlink_to(folder / "a.txt")
-    assert Server("x").add_skills(tmp_path) == ["skill://skill/SKILL.md"]
+    assert Skills().add(tmp_path) == ["skill://skill/SKILL.md"]
 
 
 def test_too_many_files_and_too_many_bytes_are_refused(
@@ -344,8 +350,7 @@ async def test_a_skill_that_is_not_admitted_is_nowhere(tmp_path: Path) -> None:
     for name in ("look", "open"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: one\n---\nbody\n")
-    server = Server("s", middleware=[Without()])
-    server.add_skills(tmp_path)
+    server = Server("s", middleware=[Without()], extensions=[Skills(tmp_path)])
     async with server.running():
         peer = Peer(server)
         listed = await peer.result("skills/list")
@@ -354,3 +359,63 @@ async def test_a_skill_that_is_not_admitted_is_nowhere(tmp_path: Path) -> None:
         assert "error" in await peer.send("resources/directory/read", uri="skill://look")
         top = await peer.result("resources/directory/read", uri="skill://")
         assert [one["uri"] for one in top["resources"]] == ["skill://open"]
+
+
+# --- skills defined in code -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28"])
+@run
+async def test_a_skill_defined_in_code_is_served_like_one_in_a_folder(root: Path, revision: str) -> None:
+    written = Skill(
+        name="write",
+        description='How to "write": plainly ✓ 😀',
+        files={
+            "SKILL.md": "Short sentences.\n",
+            "references/words list.md": "# Words\n",
+            "logo.bin": b"\x00\xff",
+        },
+        frontmatter={"license": "MIT", "metadata": {"level": "2"}},
+    )
+    server = Server(
+        "skilled", extensions=[Skills(root / "review", written, Skill(name="bare", description="d"))]
+    )
+    async with Client(server, revision=revision) as client:
+        listed = {skill.uri for skill in await client.list_skills()}
+        assert listed == {"skill://review/SKILL.md", "skill://write/SKILL.md", "skill://bare/SKILL.md"}
+        loaded = await client.load_skill("skill://write/SKILL.md")
+        assert (loaded.name, loaded.description) == ("write", 'How to "write": plainly ✓ 😀')
+        assert loaded.frontmatter["metadata"] == {"level": "2"}
+        assert loaded.text.endswith("---\n\nShort sentences.\n")
+        assert await loaded.read("references/words%20list.md") == b"# Words\n"
+        assert await loaded.read("logo.bin") == b"\x00\xff"
+        assert (await client.load_skill("skill://bare/SKILL.md")).text.endswith("---\n\nd\n")
+        (entry,) = await client.read_directory("skill://write/references")
+        assert (entry.name, entry.mime_type, entry.size) == ("words list.md", "text/markdown", 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "Bad Name"}, "the name 'Bad Name' must be 1 to 64"),
+        ({"description": ""}, "the skill 'one' needs a description"),
+        ({"files": {"../x": "a"}}, "'../x' of the skill 'one' must be a path below the skill"),
+        ({"files": {"/x": "a"}}, "'/x' of the skill 'one' must be a path below the skill"),
+        ({"files": {"a//b": "a"}}, "must be a path below the skill"),
+        ({"files": {"a": 3}}, "'a' of the skill 'one' must be text or bytes, not int"),
+        ({"files": {"SKILL.md": "---\nname: x\n---\n"}}, "write it without its frontmatter"),
+        ({"frontmatter": {"name": "x"}}, "has 'name' already"),
+    ],
+)
+def test_a_skill_in_code_that_cannot_be_served_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegistrationError, match=message):
+        Skill(**{"name": "one", "description": "d", **options})
+
+
+def test_skills_belong_to_one_server() -> None:
+    skills = Skills(Skill(name="one", description="d"))
+    with pytest.raises(RegistrationError, match=r"skill://one/SKILL\.md is already registered"):
+        skills.add(Skill(name="one", description="other"))
+    Server("a", extensions=[skills])
+    with pytest.raises(RegistrationError, match="belong to the server 'a'"):
+        Server("b", extensions=[skills])

@@ -14,7 +14,8 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import unquote
 
 from msgspec import Raw, Struct
@@ -23,27 +24,52 @@ from msgspec.structs import replace
 from ... import model as m
 from ...core.channel import Call, Channel
 from ...core.rights import Right, Rights, unknown, visible
-from ...errors import ProtocolError, RegistrationError
+from ...errors import ProtocolError, RegistrationError, StateError
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
+from ...server.list_pages import Listing
+from ...server.registry.component_options import ResourceOptions, RightOptions
+from ...server.resource_readers import is_text
 from ...settings import URI_ECHO
-from ..list_pages import Listing
-from ..registry.component_options import ResourceOptions, RightOptions
-from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, is_text, read_file
+from ..base import Extension
+from .in_code import Skill
+from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, read_file
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ...server.server import Server
 
 log = logging.getLogger("dovetail.server")
 
 TEMPLATE: Final = SCHEME + "{+path}"
 
 
-class Skills:
-    """The skills of one server."""
+class Skills(Extension):
+    """Serves skills: ``Server(extensions=[Skills("folder", Skill(name=…, description=…, files={…}))])``.
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    A folder is a skill, or has skills in it: each is a folder with a ``SKILL.md``. Files are read when a client
+    asks for them. ``prefix`` comes before the paths: with ``prefix="acme"`` a server has
+    ``skill://acme/review/SKILL.md``. ``scopes``, ``auth`` and ``tags`` are those of every other component: a client
+    that may not use a skill sees nothing of it.
+
+    Raises:
+        RegistrationError: a skill cannot be served; the message says why.
+        DovetailError: PyYAML is not installed (extra ``skills``).
+    """
+
+    id = SKILLS_EXTENSION
+    settings = MappingProxyType({"directoryRead": True})
+
+    def __init__(
+        self, *sources: str | os.PathLike[str] | Skill, prefix: str = "", **rights: Unpack[RightOptions]
+    ) -> None:
+        super().__init__(
+            methods={
+                "skills/list": self.page,
+                "skills/get": self.get,
+                "resources/directory/read": self.read_directory,
+            }
+        )
+        self._registered: Server | None = None
         self._skills: dict[str, IndexedSkill] = {}
         """By the URI of their manifest."""
         self._files: dict[str, tuple[str, SkillFile]] = {}
@@ -52,41 +78,61 @@ class Skills:
         """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
         self._folders: dict[str, dict[str, m.Resource]] = {}
         """By URI: what lies directly in it."""
-        self._listing = Listing(
-            server,
-            "skills",
-            lambda: ((skill.entry, self._seen((uri,))) for uri, skill in self._skills.items()),
-            m.ListSkillsResult,
-        )
         self._directories: dict[str, Listing] = {}
         self._options: dict[str, RightOptions] = {}
         """By the URI of a manifest: who may use the skill, where not everybody may."""
         self._owners: defaultdict[str, set[str]] = defaultdict(set)
         """By URI of a file or folder: the skills that lie there."""
 
-    def install(self) -> None:
-        """Add the methods of the extension and declare it."""
-        server = self._server
-        # Where skills of others are shown too, whoever shows them asks here for ours.
-        server.methods.setdefault("skills/list", self.page)
-        server.methods.setdefault("skills/get", self.get)
-        server.methods.setdefault("resources/directory/read", self.read_directory)
-        server.add_capability(f"extensions.{SKILLS_EXTENSION}", {"directoryRead": True})
+        self.add(*sources, prefix=prefix, **rights)
 
-    def add(self, folder: str | os.PathLike[str], prefix: str, rights: RightOptions) -> list[str]:
-        """Index ``folder`` and serve its skills; returns the URIs of their manifests."""
-        found = find_skills(Path(folder), prefix)
-        for skill in found:
-            if skill.entry.uri in self._skills:
-                raise RegistrationError(f"the skill {skill.entry.uri} is already registered")
-        for skill in found:
-            self._skills[skill.entry.uri] = skill
-            if rights:
-                self._options[skill.entry.uri] = rights
+    @property
+    def _server(self) -> Server:
+        if self._registered is None:
+            raise StateError("these skills belong to no server: register them with Server(extensions=[…])")
+        return self._registered
+
+    def attach(self, server: Server) -> None:
+        """Serve the skills with ``server``."""
+        if self._registered is not None:
+            raise RegistrationError(
+                f"these skills belong to the server {self._registered.name!r}: make another Skills(…)"
+            )
+        self._registered = server
+        self._listing = Listing(
+            server,
+            "skills",
+            lambda: ((skill.entry, self._seen((uri,))) for uri, skill in self._skills.items()),
+            m.ListSkillsResult,
+        )
+        for skill in self._skills.values():
             self._list_manifest(skill)
         self._add_templates()
         self._rebuild()
-        return [skill.entry.uri for skill in found]
+
+    def add(
+        self, *sources: str | os.PathLike[str] | Skill, prefix: str = "", **rights: Unpack[RightOptions]
+    ) -> list[str]:
+        """Serve further skills, with rights of their own; returns the URIs of their ``SKILL.md``."""
+        found: dict[str, IndexedSkill] = {}
+        for source in sources:
+            indexed = (
+                [source.index(prefix)] if isinstance(source, Skill) else find_skills(Path(source), prefix)
+            )
+            for skill in indexed:
+                if skill.entry.uri in self._skills or skill.entry.uri in found:
+                    raise RegistrationError(f"the skill {skill.entry.uri} is already registered")
+                found[skill.entry.uri] = skill
+        for uri, skill in found.items():
+            self._skills[uri] = skill
+            if rights:
+                self._options[uri] = rights
+            if self._registered is not None:
+                self._list_manifest(skill)
+        if self._registered is not None:
+            self._add_templates()
+            self._rebuild()
+        return list(found)
 
     def _add_templates(self) -> None:
         """One for the files of all; before it, those of skills that are not everybody's, the most specific first."""
@@ -181,6 +227,7 @@ class Skills:
         """Its files changed: serve what is there now, or nothing if that cannot be served."""
         uri = skill.entry.uri
         try:
+            assert skill.folder is not None  # one that was defined in code never changes
             self._skills[uri] = await asyncio.to_thread(index_skill, skill.folder, skill.path)
         except (RegistrationError, OSError) as error:
             log.warning("the skill %s cannot be served any more: %s", uri, error)

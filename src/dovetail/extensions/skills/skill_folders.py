@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from ...errors import RegistrationError
 from ...model import Skill, SkillResource
+from ...server.resource_readers import is_text
 from ...settings import SKILL_BYTES, SKILL_FILES
 from ...wire.frontmatter import FrontmatterError, read_frontmatter
 
@@ -34,19 +35,22 @@ _TYPES = {".md": "text/markdown", ".yaml": "application/yaml", ".yml": "applicat
 class SkillFile(NamedTuple):
     """One file of a skill."""
 
-    path: Path
+    path: Path | None
+    """Where it is; None of a skill that was defined in code."""
     uri: str
     name: str
     mime_type: str
     size: int
     digest: str
+    data: bytes | None = None
+    """Its contents, of a skill that was defined in code."""
 
 
 class IndexedSkill(NamedTuple):
     """One skill as it was when its folder was indexed."""
 
-    folder: Path
-    """Where it is, with every link followed."""
+    folder: Path | None
+    """Where it is, with every link followed; None of a skill that was defined in code."""
     path: str
     """Where it is served: ``skill://<path>/SKILL.md``, but for what a URI has to encode."""
     entry: Skill
@@ -80,18 +84,30 @@ def index_skill(folder: Path, path: str) -> IndexedSkill:
     """Read the skill in ``folder``, which no link leads to, to be served as ``skill://<path>/…``."""
     if folder.resolve() != folder:
         raise RegistrationError(f"{folder} is or was replaced by a link: put the skill itself there")
-    uri = SCHEME + "/".join(quote(part, safe=_SAFE) for part in path.split("/"))
+    uri = uri_of(path)
     files = tuple(_files(folder, uri))
-    manifest = next((file for file in files if file.name == MANIFEST and file.path.parent == folder), None)
-    if manifest is None:
+    if all(file.path != folder / MANIFEST for file in files):
         raise RegistrationError(f"there is no {MANIFEST} in {folder}")
-    frontmatter = _frontmatter(manifest.path, path.rpartition("/")[2])
+    return indexed(folder, path, _frontmatter(folder / MANIFEST, path.rpartition("/")[2]), files)
+
+
+def indexed(
+    folder: Path | None, path: str, frontmatter: dict[str, Any], files: tuple[SkillFile, ...]
+) -> IndexedSkill:
+    """The skill at ``path`` with these files, the manifest among them."""
     resources = [SkillResource(file.uri, file.digest, file.size) for file in files]
-    return IndexedSkill(folder, path, Skill(manifest.uri, frontmatter, resources), files)
+    return IndexedSkill(folder, path, Skill(f"{uri_of(path)}/{MANIFEST}", frontmatter, resources), files)
+
+
+def uri_of(path: str) -> str:
+    """The URI of a path below ``skill://``."""
+    return SCHEME + "/".join(quote(part, safe=_SAFE) for part in path.split("/"))
 
 
 def read_file(skill: IndexedSkill, file: SkillFile) -> bytes | None:
     """The bytes of ``file``; None when they are not those that were indexed."""
+    if file.path is None or skill.folder is None:
+        return file.data
     try:
         if not file.path.resolve(strict=True).is_relative_to(skill.folder):
             return None
@@ -100,7 +116,7 @@ def read_file(skill: IndexedSkill, file: SkillFile) -> bytes | None:
         data = file.path.read_bytes()
     except OSError:
         return None
-    return data if _digest(data) == file.digest else None
+    return data if digest_of(data) == file.digest else None
 
 
 def _skill_paths(root: Path) -> list[str]:
@@ -148,26 +164,26 @@ def _check_inside(path: Path, folder: Path) -> None:
 def _file(path: Path, folder: Path, uri: str) -> SkillFile:
     data = path.read_bytes()
     parts = path.relative_to(folder).parts
-    mime_type = _TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
+    return file_of("/".join(parts), data, uri)._replace(path=path)
+
+
+def file_of(path: str, data: bytes, uri: str) -> SkillFile:
+    """The file at ``path`` of the skill that is served at ``uri``."""
+    name = path.rpartition("/")[2]
+    suffix = f".{name.rpartition('.')[2].lower()}"
+    mime_type = _TYPES.get(suffix) or mimetypes.guess_type(name)[0]
     return SkillFile(
-        path=path,
-        uri=uri + "".join("/" + quote(part, safe=_SAFE) for part in parts),
-        name=path.name,
+        path=None,
+        uri=f"{uri}/" + "/".join(quote(part, safe=_SAFE) for part in path.split("/")),
+        name=name,
         mime_type=mime_type or ("text/plain" if is_text(data) else "application/octet-stream"),
         size=len(data),
-        digest=_digest(data),
+        digest=digest_of(data),
     )
 
 
-def is_text(data: bytes) -> bool:
-    """Whether ``data`` can travel as text and come out the same."""
-    try:
-        return "\0" not in data.decode()
-    except UnicodeDecodeError:
-        return False
-
-
-def _digest(data: bytes) -> str:
+def digest_of(data: bytes) -> str:
+    """The digest as entries of skills have it."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -179,10 +195,15 @@ def _frontmatter(path: Path, folder: str) -> dict[str, Any]:
     name, description = found.get("name"), found.get("description")
     if not isinstance(name, str) or not isinstance(description, str) or not description:
         raise RegistrationError(f"the frontmatter of {path} needs a name and a description")
-    if _NAME.fullmatch(name) is None:
-        raise RegistrationError(
-            f"the name {name!r} in {path} must be 1 to 64 of a-z, 0-9 and single hyphens between them"
-        )
+    check_skill_name(name, f" in {path}")
     if name != folder:
         raise RegistrationError(f"the skill in {path} is named {name!r}: its folder must be, too")
     return found
+
+
+def check_skill_name(name: str, where: str = "") -> None:
+    """Raises RegistrationError: no skill can have this name."""
+    if _NAME.fullmatch(name) is None:
+        raise RegistrationError(
+            f"the name {name!r}{where} must be 1 to 64 of a-z, 0-9 and single hyphens between them"
+        )

@@ -1,0 +1,9 @@
+"""The skills extension: `Skills` serves skills, from folders or defined in code with `Skill`.
+
+Start with `skill_methods`. `skill_folders` reads skills from disk, `in_code` has those that are part of the program.
+"""
+
+from .in_code import Skill
+from .skill_methods import Skills
+
+__all__ = ["Skill", "Skills"]
