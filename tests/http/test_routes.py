@@ -100,7 +100,7 @@ async def test_handlers_get_a_small_request_and_answer_as_they_like() -> None:
 async def test_a_wrong_method_a_wrong_body_and_an_unknown_path_are_said() -> None:
     async with site() as ask:
         found = await ask("DELETE", "/items/1")
-        assert (found.status, found.headers["allow"]) == (405, "GET, PUT")
+        assert (found.status, found.headers["allow"]) == (405, "GET, HEAD, PUT")
         assert (await ask("POST", "/items/new", b"not json")).status == 400
         assert (await ask("GET", "/items/")).status == 404
         assert (await ask("GET", "/items/a/b")).status == 404
@@ -166,7 +166,7 @@ async def test_host_and_origin_are_checked_as_at_the_endpoint() -> None:
         found = await ask(
             "OPTIONS", "/items/1", Origin="https://page.example", Access_Control_Request_Method="PUT"
         )
-        assert (found.status, found.headers["access-control-allow-methods"]) == (204, "GET, PUT")
+        assert (found.status, found.headers["access-control-allow-methods"]) == (204, "GET, HEAD, PUT")
         found = await ask("GET", "/hello", Origin="https://page.example")
         assert found.headers["access-control-allow-origin"] == "https://page.example"
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from dovetail import Server
+from dovetail import Principal, Server
+from dovetail.auth import StaticTokens
 from dovetail.settings import Limits
 from tests.support.aio import run
 from tests.support.everything import build
@@ -211,13 +212,57 @@ async def test_other_methods_and_paths() -> None:
                 assert (head.status, head.headers["allow"]) == (405, "POST, GET, DELETE")
         for method in ("GET", "DELETE"):
             found = await web.ask(method, {"MCP-Protocol-Version": MODERN, "Accept": BOTH})
-            assert found.status == 405
+            assert (found.status, found.headers["allow"]) == (405, "POST")
             found = await web.ask(method, {"Accept": BOTH})
-            assert found.status == 405
+            assert (found.status, found.headers["allow"]) == (405, "POST")
         assert (await web.ask("POST", {}, b"", path="/")).status == 404
         assert (await web.ask("GET", {}, path="/mcpx")).status == 404
         assert (await web.ask("GET", {}, path="/livez")).body == b"alive\n"
         assert (await web.ask("GET", {}, path="/readyz")).body == b"ready\n"
+        for path in ("/livez", "/readyz"):
+            found = await web.ask("POST", {}, b"", path=path)
+            assert (found.status, found.headers["allow"]) == (405, "GET, HEAD")
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"}
+
+
+@run
+async def test_a_browser_gets_a_page_that_says_what_is_served() -> None:
+    server = Server("<Shop>")
+    async with served(server) as site:
+        web = Web(site)
+        for path in ("/", "/mcp"):
+            found = await web.ask("GET", {**BROWSER, "Host": f"localhost:{site.port}"}, path=path)
+            assert (found.status, found.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            page = found.body.decode()
+            assert "&lt;Shop&gt;" in page
+            assert "Model Context Protocol" in page
+            assert f"dovetail inspect http://localhost:{site.port}/mcp" in page
+            # Only requests for HTML get the page.
+            assert (await web.ask("GET", {"Accept": BOTH}, path=path)).status == (404 if path == "/" else 405)
+            evil = await web.ask("GET", {**BROWSER, "Host": "evil.example"}, path=path)
+            assert (evil.status, b"Shop" in evil.body) == (403, False)
+        assert (await web.ask("GET", BROWSER, path="/other")).status == 404
+
+
+@run
+async def test_the_page_of_a_protected_server_does_not_name_it() -> None:
+    async with served(Server("secret-shop", auth=StaticTokens({"t": Principal("ann")}))) as site:
+        found = await Web(site).ask("GET", BROWSER)
+        assert (found.status, b"secret-shop" in found.body) == (200, False)
+
+
+@run
+async def test_a_route_of_the_author_at_the_root_comes_before_the_page() -> None:
+    server = Server("shop")
+
+    @server.route("/", methods=["GET"])
+    async def home(request: Any) -> str:
+        return "welcome"
+
+    async with served(server) as site:
+        assert (await Web(site).ask("GET", BROWSER, path="/")).body == b"welcome"
 
 
 @run

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, DovetailError, Refusal, Server, ToolError
+from dovetail import Client, DovetailError, Principal, Refusal, Server, ToolError
+from dovetail.auth import StaticTokens
 from dovetail.middleware import Caching, CircuitBreaker, ConcurrencyLimit, RateLimit
 from dovetail.stores import MemoryStore
 from dovetail.telemetry.exposition import wants_openmetrics
@@ -183,6 +184,30 @@ async def test_openmetrics_is_for_those_who_ask() -> None:
 )
 def test_the_accept_header_chooses(accept: str, wanted: bool) -> None:
     assert wants_openmetrics(accept) is wanted
+
+
+@run
+async def test_a_protected_server_wants_a_token_for_its_metrics() -> None:
+    protected = shop(auth=StaticTokens({"ann-token": Principal("ann")}))
+    async with served(protected, metrics=True) as site:
+        web = Web(site)
+        found = await web.ask("GET", {}, path="/metrics")
+        assert (found.status, b"dovetail_" in found.body) == (401, False)
+        assert "Bearer" in found.headers["www-authenticate"]
+        assert (await web.ask("GET", {"Authorization": "Bearer no"}, path="/metrics")).status == 401
+        found = await web.ask("GET", {"Authorization": "Bearer ann-token"}, path="/metrics")
+        assert (found.status, b"dovetail_" in found.body) == (200, True)
+
+
+@run
+async def test_the_metrics_of_a_protected_server_can_be_open_or_have_a_token_of_their_own() -> None:
+    tokens = StaticTokens({"ann-token": Principal("ann")})
+    async with served(shop(auth=tokens), metrics=True, metrics_token="") as site:
+        assert (await Web(site).ask("GET", {}, path="/metrics")).status == 200
+    async with served(shop(auth=tokens), metrics=True, metrics_token="s3cret") as site:
+        web = Web(site)
+        assert (await web.ask("GET", {"Authorization": "Bearer ann-token"}, path="/metrics")).status == 401
+        assert (await web.ask("GET", {"Authorization": "Bearer s3cret"}, path="/metrics")).status == 200
 
 
 @run

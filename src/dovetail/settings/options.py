@@ -175,7 +175,8 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Serve metrics at ``/metrics``, as ``DOVETAIL_METRICS=1`` does. A folder name is shared by several processes that
     were not started by ``workers``."""
     metrics_token: str | None = None
-    """The bearer token a scraper must send; by default ``DOVETAIL_METRICS_TOKEN``, else none."""
+    """The bearer token a scraper must send; by default ``DOVETAIL_METRICS_TOKEN``. Without it, a protected server takes
+    the tokens of its callers, and any other server needs none. ``""``: no token, on a protected server too."""
     sse_ping_interval: float = 15.0
     """Seconds between comments on an event stream without events."""
     sse_retry_ms: int = 1000

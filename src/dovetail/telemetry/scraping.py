@@ -1,4 +1,4 @@
-"""``/metrics``: what a server counts, for Prometheus and whoever reads its format."""
+"""``/metrics``: the metrics of a server, in the formats of Prometheus and OpenMetrics."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ import os
 from ..settings import HttpOptions
 from ..transports.http.server.guards import Guard
 from ..transports.http.server.http_exchange import TEXT_TYPE, Exchange, HttpService
+from ..transports.http.server.identity import Identity
 from .auto_instrument import metrics_wanted
 from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
 
 
 class Scraping:
-    """Answers scrapers of one app."""
+    """Answers the scrapers of one app.
 
-    def __init__(self, service: HttpService, options: HttpOptions, guard: Guard) -> None:
+    A scraper sends the metrics token, if there is one. Without it a protected server takes any token that it accepts
+    for calls; ``metrics_token=""`` lets every scraper in.
+    """
+
+    def __init__(self, service: HttpService, options: HttpOptions, guard: Guard, identity: Identity) -> None:
         self.metrics = service.metrics
         self._guard = guard
-        self._token = options.metrics_token or os.environ.get("DOVETAIL_METRICS_TOKEN", "")
+        self._identity = identity
+        self._token = options.metrics_token
+        if self._token is None:
+            self._token = os.environ.get("DOVETAIL_METRICS_TOKEN") or None
         folder = metrics_wanted(options)
         if isinstance(folder, str):
             self.metrics.join(folder)
@@ -32,8 +40,10 @@ class Scraping:
         elif self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             await exchange.answer(401, b"", [("www-authenticate", "Bearer")])
         elif exchange.method not in ("GET", "HEAD"):
-            await exchange.answer(405, headers=[("allow", "GET")])
+            await exchange.answer(405, headers=[("allow", "GET, HEAD")])
         else:
+            if self._token is None and self._identity.asked:
+                await self._identity.of(exchange)
             openmetrics = wants_openmetrics(headers.get("accept", ""))
             kind = "content-type", OPENMETRICS if openmetrics else PROMETHEUS
             await exchange.answer(200, self.metrics.text(openmetrics=openmetrics), kind=kind)

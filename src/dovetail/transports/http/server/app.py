@@ -102,7 +102,7 @@ class HttpApp:
         if metrics_wanted(options):
             from ....telemetry.scraping import Scraping
 
-            self.scraping = Scraping(service, options, self._guard)
+            self.scraping = Scraping(service, options, self._guard, self.identity)
             answers["the page of metrics"] = self.scraping.answer
             state.measure(self.scraping.metrics)
         self._routes = {path: answers[who] for path, who in found.items()}
@@ -187,6 +187,8 @@ class HttpApp:
         True when it is a POST to the endpoint, which is still to be read; everything else has been answered.
         """
         route = self._routes.get(exchange.path) or self._custom_routes.find(exchange.path)
+        if route is None and exchange.path == "/" and self._sent_by_browser(exchange):
+            route = self._root
         if route is None:
             await exchange.answer(404)
             return False
@@ -257,14 +259,36 @@ class HttpApp:
         method = exchange.method
         if method == "POST":
             return await self._readable(exchange, self._wanted)
+        legacy = self._is_legacy(exchange)
         if method == "GET" and exchange.headers.get("upgrade", "").lower() == "websocket":
             # On a host that has some this would have come in as a socket.
             await exchange.answer(*guards.NO_WEBSOCKETS)
-        elif method in ("GET", "DELETE") and self._is_legacy(exchange):
+        elif method in ("GET", "DELETE") and legacy:
             await self._session_request(exchange)
+        elif not legacy and self._sent_by_browser(exchange):
+            await self._show_page(exchange)
         else:
-            await exchange.answer(405, headers=[("allow", self._allowed())])
+            # GET and DELETE are methods of a session: a request that names none may only be a POST.
+            allowed = "POST" if method in ("GET", "DELETE") else self._allowed()
+            await exchange.answer(405, headers=[("allow", allowed)])
         return False
+
+    def _sent_by_browser(self, exchange: Exchange) -> bool:
+        from .browser_page import sent_by_browser  # most servers never load it
+
+        return sent_by_browser(exchange.method, exchange.headers)
+
+    async def _root(self, exchange: Exchange) -> bool:
+        if await self._entered(exchange, "GET, HEAD"):
+            await self._show_page(exchange)
+        return False
+
+    async def _show_page(self, exchange: Exchange) -> None:
+        """Say in HTML what is served here. The page of a protected server does not contain its name."""
+        from .browser_page import HTML_TYPE, PAGE_HEADERS, page
+
+        name = "MCP server" if self.identity.asked else self.service.name
+        await exchange.answer(200, page(name, exchange, self.options.path), PAGE_HEADERS, HTML_TYPE)
 
     def _is_legacy(self, head: Head) -> bool:
         # Modern clients have neither streams nor sessions: GET and DELETE do not exist for them.
@@ -352,7 +376,9 @@ class HttpApp:
     async def _sse(self, exchange: Exchange) -> bool:
         if not await self._entered(exchange):
             return False
-        if exchange.method != "GET" or not self.session_handler.served:
+        if not self.session_handler.served:
+            await exchange.answer(404)
+        elif exchange.method != "GET":
             await exchange.answer(405, headers=[("allow", "GET")])
         elif await self._takes_events(exchange):
             await self._sse_transport().stream(exchange, await self.identity.of(exchange))

@@ -83,7 +83,8 @@ class CustomRoutes:
         return partial(self._route, found) if found else None
 
     async def _route(self, found: Found, exchange: Exchange) -> bool:
-        methods = ", ".join(sorted({name for route, _ in found for name in route.methods}))
+        served = {name for route, _ in found for name in route.methods}
+        methods = ", ".join(sorted(served | {"HEAD"} if "GET" in served else served))
         if not await self._enter(exchange, methods):
             return False
         chosen = _chosen(found, exchange.method)

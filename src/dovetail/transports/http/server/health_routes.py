@@ -44,8 +44,12 @@ class HealthRoutes:
         return False
 
     async def _refused(self, exchange: Exchange) -> bool:
-        """Refuse a request that a web page of another site has sent."""
+        """Refuse a request that a web page of another site has sent, or whose method reads nothing."""
         refusal = self._guard.page_refusal(exchange.local, exchange.headers)
         if refusal is not None:
             await exchange.answer(403, f"{refusal}\n".encode(), kind=TEXT_TYPE)
-        return refusal is not None
+        elif exchange.method not in ("GET", "HEAD"):
+            await exchange.answer(405, headers=[("allow", "GET, HEAD")])
+        else:
+            return False
+        return True

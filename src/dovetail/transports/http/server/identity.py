@@ -120,7 +120,7 @@ class Identity:
             document = self._gate.metadata(exchange, self._service.component_scopes())
             await exchange.answer(200, document, _ANYBODY)
         else:
-            await exchange.answer(405, headers=[("allow", "GET")])
+            await exchange.answer(405, headers=[("allow", "GET, OPTIONS")])
         return False
 
 
