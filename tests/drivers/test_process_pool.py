@@ -183,7 +183,7 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         "import asyncio, os, sys\nsys.path[:0] = sys.argv[1:]\n"
-        "from dovetail.drivers.process_pool import Processes\nfrom tests.drivers.test_processes import spinning\n"
+        "from dovetail.drivers.process_pool import Processes\nfrom tests.drivers.test_process_pool import spinning\n"
         f"asyncio.run(Processes(1).run(spinning, {str(tmp_path / 'pid')!r}))\n"
     )
     root = str(Path(__file__).parents[2])

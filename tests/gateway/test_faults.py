@@ -146,7 +146,7 @@ async def test_a_client_that_connects_before_any_upstream_is_ready_lists_the_too
 async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for bound in ("mounting.START_PATIENCE", "merging.LIST_PATIENCE"):
+    for bound in ("mounting.START_PATIENCE", "list_merging.LIST_PATIENCE"):
         monkeypatch.setattr(f"dovetail.gateway.{bound}", 3.0)
     gateway = Gateway({"mcpServers": {"bad": stub("silent"), "good": stub()}})
     async with served(gateway, auth=StaticTokens({"t": Principal("ann")})) as site:

@@ -55,8 +55,8 @@ async def ask(ctx: Context) -> str:
 STUCK = """
 import asyncio, ctypes, sys, time
 from dovetail import Server
-from dovetail.transports.http import serving
-serving.HTTP_MARGIN = 1.0
+from dovetail.transports.http import http_serving
+http_serving.HTTP_MARGIN = 1.0
 server = Server("stuck")
 
 @server.tool

@@ -78,13 +78,13 @@ def test_outside_a_call_there_is_none() -> None:
         pool.submit(get_context).result()
 
 
-def test_only_who_asks_pays() -> None:
+def test_only_programs_that_import_get_context_track_the_current_context() -> None:
     code = """
 from dovetail import Server
-from dovetail.server import current
-before = current.wanted
+from dovetail.server import current_call
+before = current_call.wanted
 from dovetail import get_context
-print(before, current.wanted)
+print(before, current_call.wanted)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]

@@ -74,78 +74,78 @@ UNNAMED: dict[str, Callable[[Server], object]] = {
 }
 """What cannot be registered (with erlmcp, which minds the length of a description)."""
 
-ELSEWHERE = {
-    "parse_error": "wire/test_frames.py",
-    "invalid_request": "wire/test_frames.py",
-    "header_mismatch": "wire/test_headers.py",
-    "missing_required_client_capability": "dialects/test_failures.py",
-    "unsupported_protocol_version": "core/test_admit.py",
-    "capability_not_supported": "core/test_admit.py",
-    "sampling_not_supported": "core/test_admit.py",
-    "not_initialized": "core/test_admit.py",
-    "subscription_failed": "server/test_register.py",
-    "validation_failed": "wire/test_codec.py",
-    "transport_error": "cli/test_call.py",
-    "message_too_large": "http/test_response_sizes.py",
-    "invalid_content_type": "client/test_refused_questions.py",
-    "content_too_large": "http/test_response_sizes.py",
-    "invalid_encoding": "wire/test_frames.py",
-    "binary_too_large": "http/test_response_sizes.py",
-    "text_too_long": "http/test_response_sizes.py",
-    "tool_result_too_large": "http/test_response_sizes.py",
-    "too_many_tools": "server/test_running.py",
-    "url_elicitation_required": "dialects/test_failures.py",
-    "sampling_failed": "client/test_samplers.py",
-    "sampling_timeout": "client/test_samplers.py",
-    "invalid_model_preferences": "client/test_refused_questions.py",
-    "model_not_available": "client/test_samplers.py",
-    "sampling_rate_limited": "client/test_samplers.py",
-    "authentication_failed": "client/test_negotiating_http.py",
-    "insufficient_permissions": "auth/test_rights.py",
-    "invalid_token": "auth/test_gate.py",
-    "session_expired": "http/test_sessions.py",
-    "session_not_found": "http/test_sessions.py",
-    "cursor_expired": "server/test_register.py",
-    "task_failed": "core/test_tasks.py",
-    "task_dependency_failed": "server/test_tasks_wishes.py",
-    "task_cancelled": "server/test_tasks_core.py",
-    "task_timeout": "server/test_tasks_extension.py",
-    "task_state_invalid": "core/test_tasks.py",
-    "too_many_tasks": "server/test_tasks_extension.py",
-    "task_result_not_ready": "core/test_tasks.py",
-    "task_already_completed": "core/test_tasks.py",
-    "invalid_progress_token": "core/test_endpoint.py",
-    "progress_token_expired": "core/test_endpoint.py",
-    "progress_update_failed": "wire/test_codec.py",
-    "notification_failed": "wire/test_codec.py",
-    "notification_queue_full": "client/test_callbacks.py",
-    "invalid_notification_type": "core/test_admit.py",
-    "user_rejected": "client/test_refused_questions.py",
-    "state": "server/test_methods.py",
-    "call_interrupted": "server/test_once.py",
-    "handle_not_found": "server/test_handles.py",
-    "contract_broken": "manifest/test_contract.py",
-}
-"""Where else a test shows it, by its name."""
+SHOWN_BY_NAME = (
+    "parse_error",
+    "invalid_request",
+    "header_mismatch",
+    "missing_required_client_capability",
+    "unsupported_protocol_version",
+    "capability_not_supported",
+    "sampling_not_supported",
+    "not_initialized",
+    "subscription_failed",
+    "validation_failed",
+    "transport_error",
+    "message_too_large",
+    "invalid_content_type",
+    "content_too_large",
+    "invalid_encoding",
+    "binary_too_large",
+    "text_too_long",
+    "tool_result_too_large",
+    "too_many_tools",
+    "url_elicitation_required",
+    "sampling_failed",
+    "sampling_timeout",
+    "invalid_model_preferences",
+    "model_not_available",
+    "sampling_rate_limited",
+    "authentication_failed",
+    "insufficient_permissions",
+    "invalid_token",
+    "session_expired",
+    "session_not_found",
+    "cursor_expired",
+    "task_failed",
+    "task_dependency_failed",
+    "task_cancelled",
+    "task_timeout",
+    "task_state_invalid",
+    "too_many_tasks",
+    "task_result_not_ready",
+    "task_already_completed",
+    "invalid_progress_token",
+    "progress_token_expired",
+    "progress_update_failed",
+    "notification_failed",
+    "notification_queue_full",
+    "invalid_notification_type",
+    "user_rejected",
+    "state",
+    "call_interrupted",
+    "handle_not_found",
+    "contract_broken",
+)
+"""Kinds whose test is in another file and quotes the kind."""
 
-OTHERWISE = {
-    "notification_not_delivered": ("drivers/test_undelivered.py", "was not delivered"),
-    "unsupported_media_type": ("http/test_guards.py", "status == 415"),
-    "not_acceptable": ("http/test_guards.py", "status == 406"),
-    "access_denied": ("http/test_guards.py", "status == 403"),
-    "authorization_failed": ("auth/test_login.py", "raises(AuthError"),
-    "page_size_too_large": ("server/test_register.py", "-32074"),
-    "invalid_page_size": ("server/test_register.py", "-32075"),
-    "task_already_exists": ("server/test_tasks_wishes.py", "-32082"),
-    "tool_cancelled": ("dialects/test_reference_erlmcp.py", "-32033"),
-    "invalid_credentials": ("auth/test_gate.py", "-32053"),
-    "token_expired": ("auth/test_gate.py", "-32054"),
-    "pagination_not_supported": ("dialects/test_reference_erlmcp.py", "-32073"),
-    "invalid_offset": ("dialects/test_reference_erlmcp.py", "-32076"),
-    "session_lost": ("drivers/test_duplex.py", "SessionLost"),
-    "server_requests_not_supported": ("server/test_asking.py", "no way back"),
+SHOWN_BY_EVIDENCE = {
+    "notification_not_delivered": "was not delivered",
+    "unsupported_media_type": "status == 415",
+    "not_acceptable": "status == 406",
+    "access_denied": "status == 403",
+    "authorization_failed": "raises(AuthError",
+    "page_size_too_large": "-32074",
+    "invalid_page_size": "-32075",
+    "task_already_exists": "-32082",
+    "tool_cancelled": "-32033",
+    "invalid_credentials": "-32053",
+    "token_expired": "-32054",
+    "pagination_not_supported": "-32073",
+    "invalid_offset": "-32076",
+    "session_lost": "SessionLost",
+    "server_requests_not_supported": "no way back",
 }
-"""Where a test shows it by a status, a number or a class."""
+"""Kinds whose test is in another file: the status, the code or the class it checks."""
 
 RECEIVED = {
     "unknown_error": "the meaning of a number that has none",
@@ -227,7 +227,7 @@ async def told(method: str, **params: Any) -> str:
 
 
 def test_every_kind_is_accounted_for_once() -> None:
-    tables = [ASKED, AUTHORS, UNNAMED, ELSEWHERE, OTHERWISE, RECEIVED]
+    tables = [ASKED, AUTHORS, UNNAMED, SHOWN_BY_NAME, SHOWN_BY_EVIDENCE, RECEIVED]
     names = [name for table in tables for name in table]
     assert sorted(names) == sorted(KINDS)
 
@@ -253,10 +253,11 @@ def test_what_cannot_be_registered_says_why(kind: str) -> None:
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize("kind", [*ELSEWHERE, *OTHERWISE])
-def test_another_test_shows_it(kind: str) -> None:
-    file, words = OTHERWISE.get(kind) or (ELSEWHERE[kind], f'"{kind}"')
-    assert words in (TESTS / file).read_text()
+@pytest.mark.parametrize("kind", [*SHOWN_BY_NAME, *SHOWN_BY_EVIDENCE])
+def test_another_file_tests_the_kind(kind: str) -> None:
+    evidence = SHOWN_BY_EVIDENCE.get(kind, f'"{kind}"')
+    here = Path(__file__)
+    assert any(evidence in file.read_text() for file in TESTS.rglob("test_*.py") if file != here)
 
 
 @pytest.mark.parametrize("kind", RECEIVED)
