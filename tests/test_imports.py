@@ -12,7 +12,9 @@ PACKAGE = "dovetail"
 # From left to right. A module may import what stands on its own rank or further left; `dovetail` itself, the
 # public face, only re-exports and may import everything.
 RANKS: tuple[frozenset[str], ...] = (
-    frozenset({"kinds", "errors", "extras", "imported_packages", "safe_yaml", "settings", "shapes"}),
+    frozenset(
+        {"kinds", "errors", "error_causes", "extras", "imported_packages", "safe_yaml", "settings", "shapes"}
+    ),
     frozenset({"json_schema"}),
     frozenset({"model"}),
     frozenset({"wire"}),

@@ -1,6 +1,7 @@
-"""One row for each kind of failure: what it looks like on every wire.
+"""The table of error kinds: the message, codes and HTTP status of each, on every revision and in every dialect.
 
-Nothing else in the package knows a number. `dovetail.errors` raises failures by their kind and gives these names too.
+This is the only module with error codes. `dovetail.errors` defines the exceptions and re-exports these names;
+`dovetail.error_causes` has the cause and the fix of each kind.
 """
 
 from __future__ import annotations
@@ -31,28 +32,30 @@ MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 USER_REJECTED: Final = -1
 LATER: Final = frozenset({429, 503})
-"""HTTP statuses that ask a client to come back later; ``Retry-After`` says when."""
+"""HTTP statuses after which a client may send the request again; ``Retry-After`` says when."""
 
 
 class Kind(Struct, frozen=True):
-    """One row of the table: how one failure shows on every wire."""
+    """One row of the table."""
 
     name: str
     message: str
-    """Sent when the failure was raised without a text of its own."""
+    """The text of the error, unless it is raised with a more exact one."""
     legacy: int = INTERNAL_ERROR
     """The official code on 2024-11-05 … 2025-11-25."""
     modern: int = INTERNAL_ERROR
     """The official code on 2026-07-28."""
     status: int = 200
-    """The HTTP status when this is the whole answer: of a modern request, of one whose envelope is wrong on any
-    revision, or of a caller who is not let in. `core.admit.Admission.status_of` says where 200 stands instead."""
+    """The HTTP status of a response that is only this error: to a modern request, to a malformed request of any
+    revision, or to a client that is not authenticated. `core.admit.Admission.status_of` has the cases with 200."""
     erlmcp: int | None = None
+    """The code in the dialect of erlmcp."""
     elixir: int | None = None
+    """The code in the dialect of the Elixir client (mcp_client)."""
     refusal: int | None = None
-    """The refusal that carries it where no other number is free."""
+    """The refusal number, for kinds that the official protocol has no code for."""
     delivery: Delivery = "error"
-    """How it shows on the official wire."""
+    """How a server reports it: as an error, a tool result, an HTTP status, or not at all."""
 
 
 # Columns: name, message, legacy, modern, status, erlmcp, elixir, refusal, delivery.
@@ -129,7 +132,7 @@ _ROWS: Final = (
     Kind("invalid_model_preferences", "Invalid model preferences", _P, _P, 200, -32048),
     Kind("model_not_available", "Model not available", _E, _E, 200, -32049),
     Kind("sampling_rate_limited", "Sampling rate limited", 1003, 1003, 429, -32050, None, 1003),
-    # Who may (-32051 … -32060): HTTP answers with a status, streams with refusal 1005
+    # Authentication and authorization (-32051 … -32060): an HTTP status, or refusal 1005 on other transports
     Kind("authentication_failed", "Authentication failed", 1005, 1005, 401, -32051, None, 1005, "http"),
     Kind("authorization_failed", "Authorization failed", 1005, 1005, 403, -32052, None, 1005, "http"),
     Kind("invalid_credentials", "Invalid credentials", 1005, 1005, 401, -32053, None, 1005, "http"),
@@ -172,11 +175,11 @@ _ROWS: Final = (
     Kind("invalid_completion_ref", "Invalid completion reference", _P, _P, 200, -32111),
     Kind("invalid_completion_argument", "Invalid completion argument", _P, _P, 200, -32112),
     Kind("completion_failed", "Completion failed", _E, _E, 200, -32113),
-    # The Elixir client's own
+    # Of the Elixir client
     Kind("resource_not_readable", "Resource not readable", _E, _E, 200, None, -32002),
     Kind("sampling_not_supported", "Sampling not supported", _M, _M, 404, None, -32006),
     Kind("unknown_error", "Unknown error"),
-    # Refusals: the last row with a number is what that number says
+    # Refusals: the last row with a number defines the meaning of that number
     Kind("content_policy", "Content violates policy", 1001, 1001, 403, None, None, 1001),
     Kind("safety", "Violates safety guidelines", 1002, 1002, 403, None, None, 1002),
     Kind("rate_limited", "Rate limit exceeded", 1003, 1003, 429, -32010, None, 1003),
@@ -190,21 +193,29 @@ _ROWS: Final = (
     Kind("custom", "Custom refusal reason", 1010, 1010, 400, None, None, 1010),
     Kind("quota_exceeded", "Quota exceeded", 1056, 1056, 429, None, None, 1056),
     Kind("too_many_connections", "Too many connections", 1060, 1060, 503, None, None, 1060),
-    Kind("peer_too_slow", "The peer takes too long", 1069, 1069, 503, None, None, 1069),
+    Kind("peer_too_slow", "The peer is too slow", 1069, 1069, 503, None, None, 1069),
     Kind("overloaded", "The server is overloaded", 1078, 1078, 503, None, None, 1078),
-    Kind("storage_full", "There is no room left to store it", 1079, 1079, 503, None, None, 1079),
+    Kind("storage_full", "The storage is full", 1079, 1079, 503, None, None, 1079),
     Kind("unhealthy", "The server is not healthy", 1087, 1087, 503, None, None, 1087),
     Kind("memory_exhausted", "The server is out of memory", 1089, 1089, 503, None, None, 1089),
-    # Ours
-    Kind("call_interrupted", "The call was interrupted, and whether it was done is not known", _E, _E),
+    # Of Dovetail
+    Kind("call_interrupted", "The call was interrupted; it may or may not have been executed", _E, _E),
     Kind("handle_not_found", "Unknown or expired handle", _P, _P, 200, None, None, None, "tool_result"),
     Kind("user_rejected", "User rejected the request", USER_REJECTED, _E),
-    Kind("contract_broken", "A tool is not what the contract says", delivery="local"),
+    Kind("contract_broken", "The server does not match the lock file", delivery="local"),
     Kind("connection_closed", "Connection closed", delivery="local"),
     Kind("session_lost", "Session lost", delivery="local"),
-    Kind("state", "The connection is not ready", delivery="local"),
-    Kind("server_requests_not_supported", "This call has no way back to the client", delivery="local"),
-    Kind("registration", "Cannot be registered", delivery="registration"),
+    Kind("state", "The operation is not possible in this state", delivery="local"),
+    Kind("server_requests_not_supported", "The transport of this call cannot send requests to the client",
+         delivery="local"),
+    Kind("registration", "The component cannot be registered", delivery="registration"),
+    Kind("missing_extra", "An optional package is not installed", delivery="local"),
+    Kind("target", "The server cannot be loaded", delivery="local"),
+    Kind("configuration", "The configuration is not valid", delivery="local"),
+    Kind("installation", "The client cannot be configured", delivery="local"),
+    Kind("compat", "The program cannot be served by Dovetail", delivery="local"),
+    Kind("too_many_rounds", "The call asks for input too often", delivery="local"),
+    Kind("command_failed", "The command failed", delivery="local"),
 )
 # fmt: on
 
@@ -215,8 +226,8 @@ REFUSAL_CODES: Final = range(1001, 1090)
 MESSAGE_REFUSALS: Final = {
     "parse_error": 1066, "invalid_request": 1066, "message_too_large": 1068, "invalid_encoding": 1070,
 }  # fmt: skip
-"""Refusals of what is no message. JSON-RPC and erlmcp have numbers of their own for these, so that this one travels
-beside them, as ``error.data.refusalCode``, on every revision and in every dialect."""
+"""Refusals of malformed messages. JSON-RPC and erlmcp have their own codes for these, so the refusal number is sent as
+``error.data.refusalCode``, on every revision and in every dialect."""
 RESERVED_REFUSALS: Final[tuple[tuple[range, str], ...]] = (
     (range(1011, 1021), "refused_authentication"),
     (range(1021, 1036), "refused_parameters"),
@@ -227,11 +238,11 @@ RESERVED_REFUSALS: Final[tuple[tuple[range, str], ...]] = (
     (range(1076, 1086), "refused_server_state"),
     (range(1086, 1090), "refused_health"),
 )
-"""Numbers the documents leave open, grouped as erlmcp's header file groups them."""
+"""Numbers without a documented meaning, in the groups of erlmcp's header file."""
 
 
 def refusal_kind(code: int) -> str:
-    """The kind of refusal ``code``; reserved numbers share the kind of their group."""
+    """Return the kind of the refusal ``code``; reserved numbers share the kind of their group."""
     name = REFUSALS.get(code)
     if name is None:
         name = next((group for numbers, group in RESERVED_REFUSALS if code in numbers), "custom")
@@ -239,18 +250,18 @@ def refusal_kind(code: int) -> str:
 
 
 def http_status(kind: str) -> int:
-    """The HTTP status that belongs to ``kind``, for an answer of which nothing has been sent yet.
+    """Return the HTTP status of ``kind``, for a response that has not started.
 
-    Modern requests get it, and so do messages with a broken envelope and callers whose principal is refused,
-    whatever the revision. Well-formed legacy requests are answered with 200 whatever the kind, refusals of a
-    handler too; ask `core.admit.Admission.status_of` where the difference matters.
+    It applies to modern requests, and on every revision to malformed messages and rejected principals. The response
+    to a well-formed legacy request has status 200 for all kinds, refusals of a handler included; see
+    `core.admit.Admission.status_of`.
     """
     row = KINDS.get(kind)
     return 200 if row is None else row.status
 
 
 def delivery(kind: str) -> Delivery:
-    """How ``kind`` shows on the official wire."""
+    """Return how a server reports ``kind``."""
     row = KINDS.get(kind)
     return "error" if row is None else row.delivery
 
@@ -282,10 +293,10 @@ _PROFILES: Final[dict[str, dict[int, str]]] = {
 
 
 def kind_of_code(code: int, *, modern: bool = True, dialect: str = "official") -> str:
-    """The kind that ``code`` means in this era and dialect.
+    """Return the kind of ``code`` on modern or legacy revisions, in ``dialect``.
 
-    A code without a meaning there is ``unknown_error``: -32000 … -32019 mean nothing officially, and the
-    numbers of a dialect mean something only on the legacy revisions.
+    A code without a meaning is ``unknown_error``: -32000 … -32019 have no official meaning, and the codes of a
+    dialect apply to legacy revisions only.
     """
     if code in REFUSAL_CODES:
         return refusal_kind(code)

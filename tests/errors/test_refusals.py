@@ -1,13 +1,16 @@
-"""The registry of refusals, and the command that reads it out."""
+"""The meanings, causes and fixes of errors, and ``dovetail explain``."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 import dovetail
 from dovetail.cli.main import main
-from dovetail.errors import KINDS, REFUSAL_CODES, Refusal
-from dovetail.refusals import REFUSALS, explain
+from dovetail.error_causes import CAUSES
+from dovetail.errors import KINDS, REFUSAL_CODES, RESERVED_REFUSALS, Refusal
+from dovetail.refusals import REFUSALS, explain, explain_kind
 
 NAMED = {
     1003: ("rate_limited", True),
@@ -27,18 +30,65 @@ NAMED = {
 }
 
 
-def test_every_refusal_is_explained_with_code_meaning_hint_and_whether_to_repeat() -> None:
+def test_every_refusal_is_explained_with_cause_fix_and_whether_to_retry() -> None:
     assert [one.code for one in REFUSALS] == list(REFUSAL_CODES)
-    assert all(one.meaning and one.hint.endswith(".") for one in REFUSALS)
+    assert all(one.meaning and one.cause and one.fix for one in REFUSALS)
     assert {code: (explain(code)[0].kind, explain(code)[0].retryable) for code in NAMED} == NAMED
     assert dovetail.refusals.REFUSALS is REFUSALS
 
 
 def test_every_code_of_every_kind_is_explained() -> None:
     for row in KINDS.values():
-        for code in (row.legacy, row.modern, row.erlmcp, row.elixir):
+        sent = () if row.delivery in ("local", "registration", "drop") else (row.legacy, row.modern)
+        for code in (*sent, row.erlmcp, row.elixir):
             if code is not None and code not in REFUSAL_CODES:
                 assert row.name in {one.kind for one in explain(code)}
+
+
+def test_every_kind_has_a_message_a_cause_and_a_fix() -> None:
+    groups = {kind for _, kind in RESERVED_REFUSALS}
+    assert set(CAUSES) == set(KINDS) | groups
+    for kind, (cause, fix) in CAUSES.items():
+        found = explain_kind(kind)
+        assert found
+        assert {(one.cause, one.fix) for one in found} == {(cause, fix)}
+        assert all(one.meaning for one in found)
+
+
+def kinds_in_the_source() -> set[str]:
+    """The kinds of all classes that derive from `DovetailError`, and those given as ``kind=`` in a call of one."""
+    source = Path(dovetail.__file__).parent
+    text = "".join(path.read_text() for path in source.rglob("*.py"))
+    classes = re.findall(
+        r"^class \w+\(.*(?:Error|Refusal)\b.*\):\n(?:(?!class ).*\n)*?    kind = \"(\w+)\"", text, re.M
+    )
+    return {*classes, *re.findall(r"Error\([^\n]*kind=\"(\w+)\"", text)}
+
+
+def test_every_kind_in_the_source_can_be_explained() -> None:
+    found = kinds_in_the_source()
+    assert {"target", "configuration", "missing_extra", "tool_execution_failed"} <= found
+    assert found - set(CAUSES) == set()
+
+
+IDIOMS = r"\b(whoever|nobody|somebody|told|anew|beside|behind|in front|of its own|by itself|is none|is no (?!longer))\b"
+
+
+@pytest.mark.parametrize("kind", CAUSES)
+def test_causes_and_fixes_are_short_plain_sentences(kind: str) -> None:
+    for text in CAUSES[kind]:
+        assert text[0].isupper()
+        assert text.endswith(".")
+        assert max(len(sentence.split()) for sentence in re.split(r"(?<=[.;:]) ", text)) <= 20
+        assert not re.search(IDIOMS, text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_are_short_and_plain(kind: str) -> None:
+    message = KINDS[kind].message
+    assert len(message.split()) <= 12
+    assert not message.endswith(".")
+    assert not re.search(IDIOMS, message)
 
 
 def test_the_general_meaning_of_a_shared_number_comes_first() -> None:
@@ -54,31 +104,65 @@ def test_a_refusal_raised_by_number_has_the_kind_that_is_explained() -> None:
         assert Refusal(code).message == explain(code)[0].meaning
 
 
-@pytest.mark.parametrize(("code", "word"), [("1003", "rate_limited"), ("-32035", "tool_disabled (erlmcp)")])
-def test_explain_prints_it(code: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", code]) == 0
-    assert word in capsys.readouterr().out
+RATE_LIMITED = """\
+rate_limited: Rate limit exceeded
+  code:  1003{more}
+  cause: The caller sent more requests than the rate limit allows.
+  fix:   Wait for retryAfterMs, then send requests more slowly, or raise the RateLimit of the server.
+  retry: yes, later
+"""
+CONFIGURATION = """\
+configuration: The configuration is not valid
+  cause: A configuration file of servers cannot be read or has a wrong value.
+  fix:   Correct the file. The message names the entry and the member.
+  retry: not without a change
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("1003", RATE_LIMITED.format(more="")),
+        ("rate_limited", RATE_LIMITED.format(more=", -32010 (erlmcp)")),
+        ("configuration", CONFIGURATION),
+    ],
+)
+def test_explain_prints_meaning_code_cause_fix_and_retry(
+    word: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", word]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_explain_lists_the_kinds_that_share_a_code_by_name_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-32602"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("invalid_params: Invalid params\n  code:  -32602\n")
+    assert "Kinds that share the code -32602: unsupported_protocol_version, " in out
+    assert out.count("cause:") == 1
 
 
 def test_explain_prints_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--json", "-32037"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["retryable"]) == ("tool_not_allowed", False)
+    assert found["cause"] == CAUSES["tool_not_allowed"].cause
     assert main(["explain", "all"]) == 0
-    assert capsys.readouterr().out.count("\n") == 3 * len(REFUSALS)
+    out = capsys.readouterr().out
+    assert all(f"\n{kind}: " in f"\n{out}" for kind in {one.kind for one in REFUSALS})
 
 
-@pytest.mark.parametrize("code", ["17", "rate", "--", "1003\x1b[31m"])
-def test_what_is_no_code_is_said_so(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("word", ["17", "rate", "--", "1003\x1b[31m"])
+def test_explain_refuses_what_is_not_an_error(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        status = main(["explain", code])
+        status = main(["explain", word])
     except SystemExit as end:
         status = int(end.code or 0)
     assert status in (1, 2)
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_what_is_no_code_is_said_so_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_suggests_the_kind_that_was_probably_meant(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):  # a wrong command line, as any other
-        main(["explain", "rate", "--json"])
-    assert "a code is a number" in capsys.readouterr().err
+        main(["explain", "rate_limitd", "--json"])
+    assert "Did you mean rate_limited?" in capsys.readouterr().err

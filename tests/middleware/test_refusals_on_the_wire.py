@@ -34,7 +34,7 @@ async def test_a_refusal_has_the_number_of_its_cause(cause: str, dialect: str, r
     assert answer["error"]["code"] == wanted
     explained = refusals.explain(wanted)
     assert explained
-    assert all(one.meaning and one.hint for one in explained)
+    assert all(one.cause and one.fix for one in explained)
     if cause in ("rate", "blocked", "breaker", "upstream"):
         assert answer["error"]["data"]["retryAfterMs"] > 0
         assert any(one.retryable for one in explained)

@@ -295,7 +295,7 @@ async def test_a_legacy_call_without_a_way_back_fails_readably() -> None:
     assert reply is not None
     result = json.loads(reply)["result"]
     assert result["isError"] is True
-    assert "no way back" in result["content"][0]["text"]
+    assert "cannot send requests to the client" in result["content"][0]["text"]
 
 
 @run

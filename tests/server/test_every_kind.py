@@ -125,6 +125,11 @@ SHOWN_BY_NAME = (
     "call_interrupted",
     "handle_not_found",
     "contract_broken",
+    "missing_extra",
+    "target",
+    "configuration",
+    "installation",
+    "command_failed",
 )
 """Kinds whose test is in another file and quotes the kind."""
 
@@ -143,15 +148,17 @@ SHOWN_BY_EVIDENCE = {
     "pagination_not_supported": "-32073",
     "invalid_offset": "-32076",
     "session_lost": "SessionLost",
-    "server_requests_not_supported": "no way back",
+    "server_requests_not_supported": "cannot send requests to the client",
+    "too_many_rounds": "more than 3 rounds",
+    "compat": "raises(CompatError",
 }
 """Kinds whose test is in another file: the status, the code or the class it checks."""
 
 RECEIVED = {
     "unknown_error": "the meaning of a number that has none",
-    "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",
+    "connection_closed": "sent by MiniMCP's peers; Dovetail's is `transport_error`",
 }
-"""What only peers say, and why we do not. It stays in the table so that a client knows what it was told."""
+"""Kinds that only peers send, and why Dovetail does not. Clients understand them."""
 
 
 def print_it() -> None: ...
@@ -218,8 +225,8 @@ def build(**options: Any) -> Server:
     return server
 
 
-async def told(method: str, **params: Any) -> str:
-    """The kind in the answer, wherever it is said."""
+async def kind_of(method: str, **params: Any) -> str:
+    """Return the kind in the response: of its error, or in the metadata of its result."""
     reply = await Peer(build(), capabilities=DECLARED).send(method, **params)
     if "error" in reply:
         return reply["error"]["data"]["kind"]
@@ -236,13 +243,13 @@ def test_every_kind_is_accounted_for_once() -> None:
 @run
 async def test_what_a_client_sends_to_get_it(kind: str) -> None:
     method, params = ASKED[kind]
-    assert await told(method, **params) == kind
+    assert await kind_of(method, **params) == kind
 
 
 @pytest.mark.parametrize("kind", AUTHORS)
 @run
 async def test_what_a_handler_raises_keeps_its_name(kind: str) -> None:
-    assert await told("tools/call", name="refuses", arguments={"kind": kind}) == kind
+    assert await kind_of("tools/call", name="refuses", arguments={"kind": kind}) == kind
 
 
 @pytest.mark.parametrize("kind", UNNAMED)

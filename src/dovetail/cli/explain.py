@@ -1,50 +1,80 @@
-"""``dovetail explain CODE``: what an error code means, what helps, and whether to try again."""
+"""``dovetail explain CODE|KIND``: what an error means, its cause, its fix, and whether to try again."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 
 from .. import refusals
+from ..error_causes import CAUSES
 from ..errors import DovetailError
+from ..refusals import Explanation
 
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="dovetail explain",
-        description="Say what an error code means, what helps, and whether the same request may succeed later.",
+        description="Show what an error means, its cause, how to fix it, and whether to send the request again.",
     )
-    result.add_argument("code", help="a number such as 1003 or -32010; 'all' lists every refusal")
-    result.add_argument("--json", action="store_true", help="for programs")
+    result.add_argument(
+        "error",
+        metavar="CODE|KIND",
+        help="a code such as 1003 or -32602, or a kind such as rate_limited; 'all' lists every refusal",
+    )
+    result.add_argument("--json", action="store_true", help="print JSON")
     return result
 
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    if options.code != "all" and not _is_number(options.code):
-        parser().error(f"a code is a number such as 1003 or -32010, not {options.code[:40]!r}")
-    found = _found(options.code)
+    found = _found(options.error)
     if options.json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(found)) + "\n")
-        return 0
-    for one in found:
-        again = "try again later" if one.retryable else "do not repeat it as it is"
-        whose = "" if one.where in ("refusal", "official") else f" ({one.where})"
-        sys.stdout.write(f"{one.code}  {one.kind}{whose}: {one.meaning}\n      {one.hint}\n      {again}\n")
+    else:
+        sys.stdout.write("".join(_lines(found)))
     return 0
 
 
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
-
-
-def _found(code: str) -> list[refusals.Explanation]:
-    if code == "all":
+def _found(error: str) -> list[Explanation]:
+    if error == "all":
         return list(refusals.REFUSALS)
-    found = refusals.explain(int(code))
+    if error.removeprefix("-").isdecimal():
+        found = refusals.explain(int(error))
+        if not found:
+            raise DovetailError(f"{int(error)} is not an error code of MCP or of Dovetail")
+        return found
+    found = refusals.explain_kind(error)
     if not found:
-        raise DovetailError(f"no error of MCP has the code {int(code)}")
+        near = difflib.get_close_matches(error, CAUSES, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        parser().error(
+            f"{error[:40]!r} is neither an error code such as 1003 nor an error kind such as rate_limited.{meant}"
+        )
     return found
+
+
+def _lines(found: Sequence[Explanation]) -> Iterator[str]:
+    """One paragraph for each kind, with all of its codes. Kinds that only share an official code are listed last."""
+    shared = [one.kind for one in found[1:] if one.where == "official" and one.code == found[0].code]
+    shared = [kind for kind in shared if kind != found[0].kind]
+    shown = [one for one in found if one.kind not in shared]
+    for kind, group in groupby(shown, key=lambda one: one.kind):
+        same = list(group)
+        yield f"{kind}: {same[0].meaning}\n"
+        if (codes := ", ".join(_code(one) for one in same if one.code is not None)) != "":
+            yield f"  code:  {codes}\n"
+        yield f"  cause: {same[0].cause}\n  fix:   {same[0].fix}\n"
+        yield f"  retry: {'yes, later' if same[0].retryable else 'not without a change'}\n"
+    if shared:
+        yield f"Kinds that share the code {found[0].code}: {', '.join(shared)}.\n"
+        yield "`dovetail explain KIND` shows one of them.\n"
+
+
+def _code(one: Explanation) -> str:
+    return f"{one.code}" if one.where in ("refusal", "official") else f"{one.code} ({one.where})"
