@@ -13,7 +13,8 @@ PACKAGE = "dovetail"
 # public face, only re-exports and may import everything.
 RANKS: tuple[frozenset[str], ...] = (
     frozenset(
-        {"kinds", "errors", "error_causes", "extras", "imported_packages", "safe_yaml", "settings", "shapes"}
+        {"error_causes", "errors", "extras", "imported_packages", "kinds", "safe_yaml", "settings", "shapes"}
+        | {"version"}
     ),
     frozenset({"json_schema"}),
     frozenset({"model"}),

@@ -75,9 +75,8 @@ if TYPE_CHECKING:
     from .server.resource_readers import FileResource, FolderResource, TextResource, UrlResource
     from .settings import HttpOptions, Limits, Reconnect, TaskOptions, Timeouts
     from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
+    from .version import __version__
     from .wire.seal import Keys
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "auth": "AuthError InvalidToken Unavailable",
@@ -98,6 +97,7 @@ _HOMES = {
     "extensions.apps": "App",
     "manifest.contract": "ContractError",
     "manifest.lock": "LockError",
+    "version": "__version__",
     "server.resource_readers": "FileResource FolderResource TextResource UrlResource",
     "gateway": "Clients ConfigError",
     "settings": "HttpOptions Limits Reconnect TaskOptions Timeouts",

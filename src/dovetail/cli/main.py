@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from .. import __version__
+from ..version import __version__
 
 COMMANDS = {
     "run": (

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from .. import __version__
 from ..errors import DovetailError
+from ..version import __version__
 from .output import Printer
 
 _TEMPLATE: Final = Path(__file__).with_name("template")

@@ -20,6 +20,7 @@ from ..drivers.clock import Clock, LoopClock
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import Implementation
 from ..settings import LONG_PROBE, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
+from ..version import __version__
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import limits_of
 from ..wire.frames import RequestId
@@ -45,8 +46,6 @@ OnProgress = Callable[[float, float | None, str | None], Any]
 Headers = Mapping[str, str] | None
 Timeout = float | Timeouts | None
 T = TypeVar("T")
-
-NAME, VERSION = "dovetail", "0.1.0"
 
 
 class ClientOptions(TypedDict, total=False):
@@ -181,7 +180,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_state: Callable[[str], Any] | None = None
     events: Events | None = None
     """Whoever is told what happens."""
-    client_info: Implementation = field(default_factory=lambda: Implementation(NAME, VERSION))
+    client_info: Implementation = field(default_factory=lambda: Implementation("dovetail", __version__))
     validate: Checking = "warn"
     env: Mapping[str, str] | None = None
     cwd: str | os.PathLike[str] | None = None
