@@ -21,7 +21,7 @@ def guards() -> list[Middleware]:
     if os.environ.get("VICTIM_RATE"):
         return [RateLimit(per_client="500/s")]
     if os.environ.get("VICTIM_BLOCK"):
-        return [RateLimit(per_client="500/s", block=300)]
+        return [RateLimit(per_client="500/s", block_period=300)]
     return []
 
 

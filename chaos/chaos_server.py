@@ -25,7 +25,7 @@ def limits() -> Limits:
 def middleware() -> list[Middleware]:
     found: list[Middleware] = []
     if "CHAOS_RATE" in os.environ:
-        found.append(RateLimit.erlmcp(block=float(os.environ["CHAOS_RATE"])))
+        found.append(RateLimit.erlmcp(block_period=float(os.environ["CHAOS_RATE"])))
     return found
 
 

@@ -103,7 +103,7 @@ async def test_a_redis_without_room_refuses_what_has_to_be_kept_before_it_is_don
 @pytest.mark.slow
 @run
 async def test_a_redis_that_is_cut_off_for_ten_seconds_costs_answers_and_no_more(redis: RedisServer) -> None:
-    till = Till(RedisStore(redis.url, seconds=1))
+    till = Till(RedisStore(redis.url, timeout=1))
     async with till.server.running(), Client(till.server) as client:
         assert await tried(client, 0) == "done"
         redis.freeze()

@@ -34,7 +34,7 @@ def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
 
     @run
     async def scenario() -> None:
-        server = Server("ready", store=SqliteStore(path, busy=0.05))
+        server = Server("ready", store=SqliteStore(path, busy_timeout=0.05))
 
         @server.tool
         async def hello() -> str:

@@ -174,7 +174,7 @@ async def test_opening_a_log_reads_its_end_alone(tmp_path: Path) -> None:
 async def test_rotation_and_restarts_keep_the_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(3):
-        await filled(path, rotate=1500)
+        await filled(path, rotate_bytes=1500)
     assert len(older(path)) > 3
     found = verify(path, key=KEY)
     assert found.lines > 30

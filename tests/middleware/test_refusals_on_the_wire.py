@@ -12,7 +12,7 @@ from tests.support.peer import LEGACY, MODERN, Peer
 
 CAUSES: dict[str, tuple[Any, int, int]] = {
     "rate": (lambda: RateLimit(total="1/h"), 1003, -32010),
-    "blocked": (lambda: RateLimit(total="1/h", block=60, violations=1), 1056, 1056),
+    "blocked": (lambda: RateLimit(total="1/h", block_period=60, block_threshold=1), 1056, 1056),
     "breaker": (lambda: CircuitBreaker(failure_threshold=1), 1008, 1086),
     "upstream": (lambda: CircuitBreaker(failure_threshold=1, per=lambda call: "bank"), 1009, -32039),
     "disabled": (lambda: Policy(disabled=["work"]), -32602, -32035),

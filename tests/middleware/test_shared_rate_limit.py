@@ -45,7 +45,7 @@ async def test_the_same_between_processes_of_one_machine(tmp_path: Path) -> None
 @run
 async def test_whoever_is_blocked_by_one_is_blocked_by_all() -> None:
     store = MemoryStore()
-    options: dict[str, Any] = {"per_principal": "1/h", "block": 60.0, "violations": 2}
+    options: dict[str, Any] = {"per_principal": "1/h", "block_period": 60.0, "block_threshold": 2}
     first, second = (shop(RateLimit(**options), store=store) for _ in range(2))
     async with first.running(), second.running():
         assert await passed(Peer(first, principal="ann"), 6) == 1
@@ -77,7 +77,7 @@ async def test_a_process_that_starts_later_finds_what_is_left(tmp_path: Path) ->
 @run
 async def test_a_message_that_cannot_be_read_changes_nothing() -> None:
     store = MemoryStore()
-    limit = RateLimit(per_principal="10/h", block=60)
+    limit = RateLimit(per_principal="10/h", block_period=60)
     server = shop(limit, store=store)
     async with server.running():
         heard: list[bytes] = []

@@ -133,7 +133,7 @@ async def test_a_clients_retry_waits_as_long_as_it_is_told_and_repeats_only_what
         clock.now += seconds
 
     shop = Shop(RateLimit(per_tool="1/s", clock=clock))
-    async with Client(shop.server, middleware=[Retry(sleep=wait, first=0.001)]) as client:
+    async with Client(shop.server, middleware=[Retry(sleep=wait, initial_delay=0.001)]) as client:
         await client.list_tools()
         assert [(await client.call_tool("look")).text for _ in range(3)] == ["tea 1", "tea 2", "tea 3"]
         assert all(0.9 < seconds <= 1 for seconds in waits)
@@ -242,7 +242,7 @@ async def test_a_resource_is_read_anew_when_the_server_says_that_it_has_changed(
 
 @run
 async def test_failures_are_not_kept_and_what_is_kept_is_bounded() -> None:
-    middleware = Caching(ttl=10, entries=5)
+    middleware = Caching(ttl=10, max_entries=5)
     shop = Shop(middleware)
     for _ in range(2):
         await shop.peer().send("tools/call", name="look", arguments={"fails": 2})
@@ -250,7 +250,7 @@ async def test_failures_are_not_kept_and_what_is_kept_is_bounded() -> None:
     for number in range(50):
         await shop.peer().text("look", item=str(number))
     assert len(middleware) == 5
-    small = Caching(ttl=10, size=400)
+    small = Caching(ttl=10, max_bytes=400)
     shop = Shop(small)
     for number in range(50):
         await shop.peer().text("look", item=str(number))
@@ -465,7 +465,7 @@ async def test_a_log_line_is_one_line_of_json_without_secrets(caplog: pytest.Log
 @run
 async def test_timing_summarises_and_folds_names_that_are_too_many() -> None:
     clock = Hand()
-    middleware = Timing(slow=1.0, clock=clock)
+    middleware = Timing(slow_threshold=1.0, clock=clock)
     shop = Shop(middleware)
     for number in range(700):
         await shop.peer().send("tools/call", name=f"guess {number}")

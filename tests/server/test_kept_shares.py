@@ -160,7 +160,7 @@ LARGE = 15 * PLACE_BYTES
 
 
 def roomy(**options: Any) -> MemoryStore:
-    return MemoryStore(entries=1_000_000, size=1 << 30, **options)
+    return MemoryStore(max_entries=1_000_000, max_bytes=1 << 30, **options)
 
 
 async def code(peer: Peer, tool: str, **arguments: Any) -> int:

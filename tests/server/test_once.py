@@ -289,7 +289,7 @@ async def test_a_server_without_a_store_promises_nothing_and_is_sent_nothing() -
 @pytest.mark.parametrize("kind", ["memory", "file"])
 @run
 async def test_results_give_way_oldest_first_and_never_fill_the_store(kind: str, tmp_path: Path) -> None:
-    store = MemoryStore(200) if kind == "memory" else SqliteStore(tmp_path / "store", size=1 << 20)
+    store = MemoryStore(200) if kind == "memory" else SqliteStore(tmp_path / "store", max_bytes=1 << 20)
     till = Till(store)
     async with till.server.running(), Client(till.server) as client:
         for number in range(600):
@@ -335,7 +335,7 @@ async def test_calls_that_are_given_up_do_not_fill_the_store() -> None:
 
 @run
 async def test_a_result_too_large_to_be_kept_is_known_to_have_been_made() -> None:
-    till = Till(MemoryStore(size=1 << 20))
+    till = Till(MemoryStore(max_bytes=1 << 20))
     async with till.server.running():
         large = {"name": "echo", "arguments": {"words": "x" * 100_000}}
         assert "result" in await till.peer("large").ask("tools/call", **large)

@@ -286,7 +286,7 @@ async def test_progress_without_a_token_is_not_sent() -> None:
 
 @run
 async def test_a_time_to_live_is_kept_within_bounds() -> None:
-    works = Works(tasks=TaskOptions(ttl=10, longest_ttl=20))
+    works = Works(tasks=TaskOptions(ttl=10, max_ttl=20))
     works.gate.set()
     peer = Peer(works.server, R4)
     for wish, kept in ((None, 10_000), (15_000, 15_000), (60_000, 20_000), (-5, 1000)):

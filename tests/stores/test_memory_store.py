@@ -16,7 +16,7 @@ class TestMemoryStore(StoreContract):
         return MemoryStore(clock=clock)
 
     def make_small(self, clock: Clock) -> Store:
-        return MemoryStore(size=200_000, clock=clock)
+        return MemoryStore(max_bytes=200_000, clock=clock)
 
 
 @run
@@ -35,7 +35,7 @@ async def test_the_number_of_keys_is_limited_and_those_that_exist_can_be_set_aga
 
 @run
 async def test_bytes_are_limited_too() -> None:
-    store = MemoryStore(size=10)
+    store = MemoryStore(max_bytes=10)
     await store.put("a", b"12345678")
     with pytest.raises(StoreFull, match="10 bytes"):
         await store.put("b", b"123")

@@ -247,7 +247,7 @@ async def test_news_has_a_bound_in_bytes() -> None:
 @run
 async def test_a_frozen_redis_costs_a_bounded_time_and_a_write_that_was_repeated_is_done_once() -> None:
     with RedisServer() as server:
-        store = RedisStore(server.url, seconds=1.5)
+        store = RedisStore(server.url, timeout=1.5)
         await store.append("log", b"0", keep=100)
         server.freeze()
         asyncio.get_running_loop().call_later(2, server.thaw)
@@ -266,7 +266,7 @@ async def test_a_redis_that_stays_frozen_is_called_away_in_time(cluster: bool) -
         if cluster:
             assert server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == "OK"
             await until(lambda: server.ask("SET", "ready", "1") == "OK")
-        store = RedisStore(f"redis+cluster://127.0.0.1:{server.port}" if cluster else server.url, seconds=0.3)
+        store = RedisStore(f"redis+cluster://127.0.0.1:{server.port}" if cluster else server.url, timeout=0.3)
         await store.put("a/b", b"1")
         server.freeze()
         taken = Stopwatch()
@@ -345,7 +345,7 @@ async def test_a_cluster_of_three_spreads_folders_and_goes_on_without_one_of_the
             await until(lambda node=node: "cluster_known_nodes:3" in node.ask_all("CLUSTER", "INFO"))
             await until(lambda node=node: "cluster_slots_assigned:16384" in node.ask_all("CLUSTER", "INFO"))
         store = RedisStore(
-            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=1
+            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), timeout=1
         )
         for number in range(30):
             assert await store.put(f"folder{number}/a", b"x", only_new=True)
@@ -380,7 +380,7 @@ async def test_a_failover_by_a_sentinel_is_followed_and_what_reached_the_replica
         )
         await until(lambda: "num-slaves" in sentinel.ask_all("SENTINEL", "MASTERS"))
         await until(lambda: str(second.port) in sentinel.ask_all("SENTINEL", "REPLICAS", "shop"))
-        store = RedisStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/shop/0", seconds=1)
+        store = RedisStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/shop/0", timeout=1)
         assert await store.put("a/kept", b"before")
         await until(lambda: second.ask("EXISTS", '"dovetail:{a/}kept"') == "1")
         first.kill()

@@ -33,7 +33,7 @@ class TestSqliteStore(SharedStoreContract):
         return SqliteStore(self.path, clock=clock)
 
     def make_small(self, clock: Clock) -> Store:
-        return SqliteStore(self.path, clock=clock, size=400_000)
+        return SqliteStore(self.path, clock=clock, max_bytes=400_000)
 
 
 class TestDurableSqliteStore(TestSqliteStore):
@@ -188,7 +188,7 @@ async def test_a_file_that_is_locked_for_too_long_is_said_to_be_and_works_again_
     tmp_path: Path,
 ) -> None:
     path, busy = tmp_path / "s.db", 0.3
-    store = SqliteStore(path, busy=busy)
+    store = SqliteStore(path, busy_timeout=busy)
     await store.put("a", b"1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
@@ -338,7 +338,7 @@ def test_a_full_disk_refuses_keeps_what_is_there_and_is_well_again_with_room(
 
 @run
 async def test_one_bad_change_does_not_take_others_with_it(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "s.db", size=200_000)
+    store = SqliteStore(tmp_path / "s.db", max_bytes=200_000)
     puts = [store.put(f"f/{number}", bytes(50_000 if number == 5 else 100)) for number in range(10)]
     puts += [store.put("big", bytes(500_000))]
     outcomes = await asyncio.gather(*puts, return_exceptions=True)

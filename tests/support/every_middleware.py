@@ -41,9 +41,15 @@ def generous(audit: Audit) -> list[Middleware]:
     """All of them; `Caching` and `Redaction`, which exist to change what is answered, keep and find nothing."""
     return [
         Logging(arguments=True),
-        Timing(slow=3600),
+        Timing(slow_threshold=3600),
         audit,
-        RateLimit(per_client=f"{MANY}/s", per_tool=f"{MANY}/s", total=f"{MANY}/s", block=1, violations=MANY),
+        RateLimit(
+            per_client=f"{MANY}/s",
+            per_tool=f"{MANY}/s",
+            total=f"{MANY}/s",
+            block_period=1,
+            block_threshold=MANY,
+        ),
         ConcurrencyLimit(per_tool=MANY, per_principal=MANY, total=MANY, queue=MANY),
         Policy(disabled=["nothing is called so"], allow=["*"]),
         CircuitBreaker(failure_threshold=MANY),

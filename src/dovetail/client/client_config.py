@@ -49,106 +49,126 @@ T = TypeVar("T")
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client takes beside its target."""
+    """The options of a client."""
 
     revision: str
-    """"auto", "modern", "legacy" or one revision."""
+    """"auto" (the default), "modern", "legacy", or one protocol revision."""
     on_elicit: Callback | None
+    """Answers elicitation requests of the server; declares the capability."""
     on_sample: Callback | None
+    """Answers sampling requests of the server; declares the capability."""
     on_roots: Callback | Sequence[Any] | None
-    """These three answer the server's questions in both eras; having one is what declares the capability."""
+    """Answers requests for the roots of the client, or the roots themselves; declares the capability."""
     on_log: Callback | None
+    """Called with each log message of the server."""
     on_list_changed: Callback | None
+    """Called when a list of tools, resources or prompts has changed."""
     on_resource_updated: Callback | None
-    """Told the URI and, if it has a second parameter, what the server says of the update."""
+    """Called with the URI of a changed resource and, if it has a second parameter, the metadata of the notification."""
     on_task: Callback | None
-    """Told the state of a task of ours whenever the server tells it."""
+    """Called with the state of a task of this client when the server reports it."""
     on_state: Callable[[str], Any] | None
+    """Called when the connection changes its state, such as "connected" or "reconnecting"."""
     on_event: Callable[..., Any] | None
-    """Told what happens to requests and to the connection: a `dovetail.telemetry.events.TelemetryEvent` each time."""
+    """Called with a `dovetail.telemetry.events.TelemetryEvent` for each request and each change of the connection."""
     reconnect: Reconnect | bool | None
+    """How to reconnect after a lost connection; ``False``: never."""
     timeouts: Timeouts | None
+    """The timeouts of all calls; each call can have its own."""
     dialect: str | Dialect
+    """The dialect of the server: "official" (the default), "erlmcp", "minimcp" or "mcp_client"."""
     headers: Headers
+    """HTTP headers of all requests, or a function that returns them."""
     auth: Any
+    """"oauth", a bearer token, or an object of `dovetail.auth`."""
     client_info: Implementation | None
+    """The name and version that the client sends to the server."""
     capabilities: Mapping[str, Any] | None
-    """What to declare beside what the callbacks do."""
+    """Capabilities to declare in addition to those of the callbacks."""
     validate: Checking
     """Whether structured results are checked against the tool's output schema: "strict", "warn" or "off"."""
     cache: ResponseCache | bool
+    """Whether to cache lists and resources as the server permits, or the cache to use."""
     limits: Limits | None
+    """The upper bounds of this client."""
     env: Mapping[str, str] | None
+    """Environment variables of the server process, for a command."""
     cwd: str | os.PathLike[str] | None
+    """The working directory of the server process, for a command."""
     ssl: Any
+    """An ``ssl.SSLContext`` for https, wss and TCP with TLS."""
     on_stderr: Callable[[bytes], None] | None
+    """Called with the stderr output of the server process, for a command."""
     http: Any
-    """Who sends HTTP requests in place of our own client: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``,
-    or an object of yours with ``session()`` as in `dovetail.client.http_client`."""
+    """The HTTP client to use instead of the built-in one: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``,
+    or an object with ``session()`` as in `dovetail.client.http_client`."""
     proxy: str | bool
-    """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
+    """The URL of an HTTP proxy; ``False``: no proxy; ``True`` (the default): the proxies of the environment."""
     discovery_timeout: float
-    """Seconds a server may be silent about `server/discover`; by default 3, or what ``timeouts.connect`` leaves."""
+    """Seconds to wait for a response to ``server/discover``; by default 3, or less if ``timeouts.connect`` is less."""
     ping_interval: float | None
-    """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
+    """Seconds between pings of a legacy server. An unanswered ping closes the connection and reconnects."""
     clock: Clock | None
+    """The clock of all timeouts, for tests."""
     server_cache: ServerCache
+    """The revisions of known servers, so that further connections skip the negotiation."""
     middleware: Sequence[Middleware | Wrapper]
-    """What stands around every call, the outermost first: `dovetail.middleware`, or functions around ``respond``."""
+    """Middleware around every call, outermost first."""
     extensions: Sequence[Extension]
-    """Extensions of the protocol: `dovetail.extensions`."""
+    """Extensions of the protocol: see `dovetail.extensions`."""
     contract: str | os.PathLike[str] | Contract | None
-    """A lock file (`dovetail lock`): a tool that is not what it says is refused before it is called."""
+    """A lock file of `dovetail lock`: calls of tools that differ from it are refused before they are sent."""
     on_message: Callable[[str, bytes], None] | None
     """Called with the sender ("client" or "server") and the bytes of every message."""
 
 
 class CallOptions(TypedDict, total=False):
-    """What every call takes."""
+    """The options of every call."""
 
     timeout: Timeout
-    """The total in seconds, or `Timeouts`."""
+    """Seconds until the response, or `Timeouts`."""
     headers: Headers
-    """Headers of this call, over HTTP and HTTP+SSE; elsewhere a message has none."""
+    """HTTP headers of this call; other transports ignore them."""
     on_progress: OnProgress | None
+    """Called with progress, total and message of each progress notification."""
     meta: Mapping[str, Any] | None
-    """Members of ``_meta``."""
+    """Further members of ``_meta``."""
 
 
 class CachedOptions(CallOptions, total=False):
-    """What calls take whose answers may be kept."""
+    """The options of calls whose results can be cached."""
 
     fresh: bool
-    """Ask the server even when the answer is cached."""
+    """Send the request even if its result is cached."""
 
 
 class ToolOptions(CallOptions, total=False):
-    """What `call_tool` takes."""
+    """The options of `call_tool`."""
 
     check: bool
     """Raise `ToolError` when the tool failed (the default), or return its result."""
     idempotency_key: str | None
-    """1 to 128 visible ASCII characters: however often it is sent, a server that keeps state runs the call once.
-    Without it such a server is sent one of our own, unless the tool is known to do no harm when it is run twice."""
+    """1 to 128 visible ASCII characters. A server with the idempotency extension executes a call with this key once.
+    By default the client creates a key, unless the tool is read-only or idempotent."""
     version: str | None
-    """Which version of the tool to call, where its server has several; without it the newest."""
+    """The version of the tool; by default the newest."""
     ttl: int | None
-    """Milliseconds a 2025-11-25 server should keep the task; those an erlmcp server may work on it."""
+    """Milliseconds that a server of 2025-11-25 stores the task; for erlmcp, its maximum duration."""
     task_id: str | None
-    """The task's id, in place of one the server makes; erlmcp's servers alone take it."""
+    """The id of the task; servers of erlmcp only."""
     depends_on: Sequence[str]
-    """Tasks that have to be completed before this one begins; erlmcp's servers alone know of it."""
+    """Tasks that must be completed before this one starts; servers of erlmcp only."""
 
 
 class RequestOptions(CallOptions, total=False):
-    """What `request` takes."""
+    """The options of `request`."""
 
     repeat: bool
-    """The call does no harm when the server runs it twice: repeat it when the connection is lost."""
+    """Whether to repeat the call after a lost connection; the server may then execute it twice."""
     result: Any
-    """The type to read the result of a method as that is none of the protocol's; without it, a dict of its members."""
+    """The type of the result of an extension method; by default a dict."""
     capability: str | None
-    """What its server must have declared, such as ``extensions.com.acme/do``."""
+    """The capability that the server must declare, such as ``extensions.com.acme/do``."""
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):

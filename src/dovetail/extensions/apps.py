@@ -46,22 +46,27 @@ Visibility = Sequence[Literal["model", "app"]]
 
 
 class App(Struct, frozen=True, kw_only=True):
-    """The page of a tool: its ``html``, a ``file`` that holds it, or the ``uri`` of a resource registered otherwise.
-
-    ``csp`` has the members of the specification: ``connectDomains``, ``resourceDomains``, ``frameDomains``,
-    ``baseUriDomains``; without any the page may load nothing from elsewhere. ``fallback`` is what clients without apps
-    are told: a text, or a function of what the tool returned.
-    """
+    """The page that shows the results of a tool. Set one of ``html``, ``file`` and ``uri``."""
 
     html: str | None = None
+    """The HTML of the page."""
     file: str | os.PathLike[str] | None = None
+    """The file that contains the HTML."""
     uri: str | None = None
+    """The ``ui://`` URI of a resource that is registered separately, or the URI to give to the page."""
     csp: Mapping[str, Sequence[str]] = {}
+    """Origins that the page may use, by ``connectDomains``, ``resourceDomains``, ``frameDomains`` and
+    ``baseUriDomains``. By default none."""
     permissions: Sequence[str] = ()
+    """Browser permissions that the page needs, such as "camera"."""
     domain: str | None = None
+    """The origin from which the page should be served."""
     prefers_border: bool | None = None
+    """Whether the page should have a border."""
     visibility: Visibility = ("model", "app")
+    """Whether the model, the page, or both can call the tool."""
     fallback: str | Callable[[Any], str] | None = None
+    """The text for clients without apps, or a function from the result of the tool to this text."""
 
     def meta(self) -> dict[str, Any]:
         """What the resource says of itself."""

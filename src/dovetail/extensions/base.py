@@ -91,6 +91,21 @@ class Extension:
         decorators: Mapping[str, ComponentDecorator] = EMPTY,
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
     ) -> None:
+        """Set the parts of the extension. A subclass can set them as class attributes.
+
+        Args:
+            id: The id, with the prefix of a vendor: ``com.example/catalog``.
+            version: The version of the package, for error messages.
+            settings: The settings declared at ``capabilities.extensions[id]``.
+            requires: Ids of extensions that must be registered too; they are set up first.
+            methods: Handlers of requests, by method name; their annotations are the types.
+            notifications: Handlers of notifications, by method name.
+            capabilities: Further capabilities to declare, by path, such as ``{"acme.sub": {}}``.
+            middleware: Middleware that runs inside the middleware of the application.
+            decorators: Functions ``(component, value)`` by the name of an option of ``@server.tool`` and the
+                other decorators.
+            lifespan: A function of the server or client that returns an async context manager around its life.
+        """
         given: dict[str, Any] = {
             "id": id,
             "version": version,

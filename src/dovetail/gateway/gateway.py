@@ -53,6 +53,16 @@ class Gateway(Server):
         auth: Any = None,
         check: Callable[[Entry], None] | None = None,
     ) -> None:
+        """Set the servers.
+
+        Args:
+            source: A file of servers (JSON or TOML), or its content as a mapping.
+            name: The name of the gateway.
+            reload: Whether to apply changes of the file while the gateway runs.
+            search: List only search tools instead of all tools; see `SearchOptions`.
+            auth: The verifier for callers over HTTP; by default the member ``auth`` of the file.
+            check: Called with each entry; a `ConfigError` leaves the entry out.
+        """
         super().__init__(name, auth=auth or read_callers(source))
         self._check = check
         self._source = source

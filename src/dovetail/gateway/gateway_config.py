@@ -168,10 +168,12 @@ def usable(
 
 
 class SearchOptions(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The member ``search`` beside the servers: how tools are found that are not listed."""
+    """The member ``search`` of a file of servers: list search tools instead of all tools."""
 
     always: list[str] = []
+    """Names of tools that are listed all the same."""
     limit: int = 8
+    """The most tools in one search result."""
 
 
 def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOptions | None:

@@ -53,6 +53,21 @@ class Proxy(Server):
         revisions: Sequence[str | Revision] = REVISIONS,
         **options: Unpack[ClientOptions],
     ) -> None:
+        """Set the upstream server.
+
+        Args:
+            target: The upstream server: anything that a `Client` accepts.
+            name: The name of the proxy; by default that of the upstream server.
+            connections: "principal" opens one upstream connection per principal, "session" one per legacy
+                session.
+            timeout: Seconds that one upstream call can take. ``None``: no limit.
+            forward_headers: Names of HTTP headers to forward.
+            forward_methods: Extension methods to forward, with or without the capability that declares each.
+            required: Whether the proxy fails to start without the upstream server.
+            max_connections: Upstream connections at the same time.
+            revisions: The protocol revisions that the proxy serves.
+            options: Options of `Client`.
+        """
         # Around the calls of clients in front; those behind are the same calls.
         middleware = options.pop("middleware", ())
         super().__init__(name or _UNSAID, middleware=middleware, revisions=revisions)

@@ -3,7 +3,7 @@
 Every request is one line of JSON with the hash of the line before, refusals included. Each ``checkpoint`` lines, and
 when the file is closed, a line signs the hash so far with the key; whoever has the key can tell a file that was written
 anew from one that was kept. ``dovetail audit verify FILE`` finds a changed, removed or reordered line. A file that has
-grown beyond ``rotate`` bytes is set aside as ``FILE.1``, ``FILE.2``, …; the next one begins with the hash the last one
+grown beyond ``rotate_bytes`` is set aside as ``FILE.1``, ``FILE.2``, …; the next one begins with the hash the last one
 ended with. How far it was written stands in ``FILE.head``, so that nobody takes lines from its end unnoticed.
 
 Arguments are hashed unless ``arguments`` says "redacted" or "none". Hashes of short values can be guessed, so they are
@@ -44,10 +44,7 @@ Arguments = Literal["hashed", "redacted", "none"]
 
 
 class Audit(Middleware):
-    """Write every request to ``path``. The key is ``key`` or ``DOVETAIL_AUDIT_KEY``; without one nothing is signed.
-
-    ``methods`` are the requests to write; by default those that run an author's code.
-    """
+    """Write every request to an audit file, as a chain of hashes."""
 
     def __init__(
         self,
@@ -56,13 +53,31 @@ class Audit(Middleware):
         *,
         key: str | bytes | None = None,
         arguments: Arguments = "hashed",
-        rotate: int = AUDIT_ROTATE,
+        rotate_bytes: int = AUDIT_ROTATE,
         on_full: Literal["refuse", "continue"] = "refuse",
         methods: frozenset[str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Set the file and what is written to it.
+
+        Args:
+            path: The file to append to.
+            checkpoint: Lines between two signed checkpoints.
+            key: The key of the signatures; by default ``DOVETAIL_AUDIT_KEY``. Without a key, the file is not
+                signed.
+            arguments: Write the arguments "hashed", "redacted", or not at all ("none").
+            rotate_bytes: The size at which the file is renamed and a new one is started, in bytes.
+            on_full: What to do when the file cannot be written: "refuse" requests, or "continue" without the
+                record.
+            methods: The requests to write; by default tool calls, resource reads, prompts and ``initialize``.
+        """
         self.path = self._given = Path(path)
-        self._checkpoint, self._rotate, self._arguments, self._clock = checkpoint, rotate, arguments, clock
+        self._checkpoint, self._rotate, self._arguments, self._clock = (
+            checkpoint,
+            rotate_bytes,
+            arguments,
+            clock,
+        )
         self._key = _key(key)
         self._refuses = on_full == "refuse"
         self._methods = methods or frozenset({"tools/call", "resources/read", "prompts/get", "initialize"})

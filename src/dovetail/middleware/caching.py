@@ -36,11 +36,10 @@ class _Watched(ChannelAround):
 
 
 class Caching(Middleware):
-    """Answer again what was answered less than ``ttl`` seconds ago, to the same client.
+    """Cache results of tools and contents of resources, for each principal.
 
-    ``tools`` names the tools that may be answered so; by default those that say they are read-only. Resources are kept
-    as well, until the server says that they have changed. Results that ask something, that needed an answer, or that
-    failed are not kept; what is kept is bounded in number and in bytes.
+    A cached resource is removed when the server reports that it has changed. Results that failed or that needed input
+    of the client are not cached.
     """
 
     def __init__(
@@ -48,13 +47,21 @@ class Caching(Middleware):
         ttl: float,
         *,
         tools: Collection[str] | None = None,
-        entries: int = CACHE_ENTRIES,
-        size: int = CACHE_BYTES,
+        max_entries: int = CACHE_ENTRIES,
+        max_bytes: int = CACHE_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Set what to cache and for how long.
+
+        Args:
+            ttl: Seconds for which a result is cached.
+            tools: Names of the tools to cache; by default the tools that are declared read-only.
+            max_entries: Results in the cache; the oldest is removed to make room.
+            max_bytes: Bytes in the cache; the oldest results are removed to make room.
+        """
         if ttl <= 0:
             raise ValueError(f"a time to live is more than 0 seconds, not {ttl}")
-        self._ttl, self._most, self._size, self._clock = ttl, entries, size, clock
+        self._ttl, self._most, self._size, self._clock = ttl, max_entries, max_bytes, clock
         self._tools = None if tools is None else frozenset(tools)
         self._kept: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0

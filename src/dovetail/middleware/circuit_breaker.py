@@ -60,6 +60,15 @@ class CircuitBreaker(Middleware):
         per: Literal["tool"] | Callable[[Request], str | None] = "tool",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Set when a circuit opens and closes.
+
+        Args:
+            failure_threshold: Failures in a row after which the circuit opens and calls are refused.
+            reset_timeout: Seconds before an open circuit lets one call through as a test.
+            success_threshold: Successful test calls after which the circuit closes.
+            per: "tool", or a function from a request to the name of an upstream; ``None`` as its result: no
+                circuit.
+        """
         if failure_threshold < 1 or success_threshold < 1 or reset_timeout <= 0:
             raise ValueError(
                 "a breaker opens after 1 failure or more, for some time, and closes after 1 success"

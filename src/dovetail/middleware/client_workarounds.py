@@ -80,6 +80,12 @@ class ClientWorkarounds(Middleware):
     """
 
     def __init__(self, *names: str, exclude: Iterable[str] = ()) -> None:
+        """Choose the workarounds; without names, all of the table.
+
+        Args:
+            names: Names of the workarounds to switch on.
+            exclude: Names of workarounds to leave out.
+        """
         left = frozenset(exclude)
         unknown = {*names, *left} - set(_NAMES)
         if unknown:

@@ -37,7 +37,7 @@ class Places(QueuedSemaphore):
 
 
 class ConcurrencyLimit(Middleware):
-    """Let so many calls run at once, per tool, per principal and in all; ``queue`` may wait, one more is refused.
+    """Limit how many calls run at the same time. Further calls wait in a queue; if it is full, they are refused.
 
     Raises:
         ValueError: there is no limit, or one below 1.
@@ -51,6 +51,14 @@ class ConcurrencyLimit(Middleware):
         total: int | None = None,
         queue: int = LAYER_QUEUE,
     ) -> None:
+        """Set at least one limit.
+
+        Args:
+            per_tool: Calls of each tool that run at the same time.
+            per_principal: Calls of each principal that run at the same time.
+            total: Calls that run at the same time.
+            queue: Calls that can wait; further calls are refused.
+        """
         limits = {"principal": per_principal, "tool": per_tool, "total": total}
         self._limits = {scope: most for scope, most in limits.items() if most is not None}
         if not self._limits:

@@ -23,11 +23,18 @@ log = logging.getLogger("dovetail.calls")
 
 
 class Logging(Middleware):
-    """Log every request: method, name, who, how it ended, milliseconds; ``arguments=True``: what with, redacted."""
+    """Log every request: method, name, principal, outcome and milliseconds."""
 
     def __init__(
         self, *, arguments: bool = False, level: int = logging.INFO, logger: logging.Logger = log
     ) -> None:
+        """Set what to log.
+
+        Args:
+            arguments: Whether to log the arguments, with secrets redacted.
+            level: The level of the log records.
+            logger: The logger that receives them.
+        """
         self._arguments, self._level, self._logger = arguments, level, logger
 
     async def message(self, request: Request, call_next: Next) -> Struct | Raw:
@@ -62,10 +69,17 @@ class Logging(Middleware):
 
 
 class Timing(Middleware):
-    """Remember how long requests take: ``timing.summary()``. Those over ``slow`` seconds are logged."""
+    """Measure how long requests take: ``timing.summary()``."""
 
-    def __init__(self, *, slow: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._slow, self._clock = slow, clock
+    def __init__(
+        self, *, slow_threshold: float | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """Set when a request counts as slow.
+
+        Args:
+            slow_threshold: Seconds above which a request is logged as a warning. ``None``: never.
+        """
+        self._slow, self._clock = slow_threshold, clock
         self._samples: dict[str, deque[float]] = {}
         self._counts: dict[str, int] = {}
 

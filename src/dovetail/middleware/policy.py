@@ -51,6 +51,15 @@ class Policy(Middleware):
         approve: Sequence[str] = (),
         arguments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        """Set the rules. Tool names can contain wildcards (``cart_*``).
+
+        Args:
+            disabled: Tools that are switched off.
+            allow: Tools that can be called; all others are refused. ``None``: all tools.
+            approve: Tools that the user must approve, through an elicitation request, before each call.
+            arguments: Regular expressions by tool and argument; each named argument must be present and match
+                completely.
+        """
         self._disabled, self._approve = _names(disabled), _names(approve)
         self._allow = None if allow is None else _names(allow)
         self._arguments = {

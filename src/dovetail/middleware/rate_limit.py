@@ -5,9 +5,9 @@ Server("shop", middleware=[RateLimit(per_client="100/s", burst=200, per_tool="20
 ```
 
 Each scope given is a rule with a table of its own. A *client* is whoever can be told apart: the principal, else the
-session, else the address, else (a pipe) the one peer there is. A refused message is told when to come back: 1003, or
--32010 in erlmcp's dialect. A client that goes on all the same is blocked, if ``block`` is given, and then told 1056.
-One that is refused very often waits a moment for each further refusal: who floods us is slowed down, and nobody else.
+session, else the address, else (a pipe) the one peer there is. A refusal says when to retry: 1003, or -32010 in
+erlmcp's dialect. With ``block_period``, a client that causes many refusals is blocked, and then gets 1056. The
+responses to a client that is refused very often are delayed, so that a flood slows down its sender only.
 """
 
 from __future__ import annotations
@@ -114,12 +114,9 @@ def _rules(
 
 
 class RateLimit(Middleware):
-    """Refuse what comes faster than it may.
+    """Refuse requests that exceed a rate: "100/s", "20/m", "1000/h" or "5/d".
 
-    Rates are written "100/s", "20/m", "1000/h" or "5/d". ``burst`` is how many may come at once after a pause, by
-    default as many as the rate names. ``per_client_calls`` and ``per_client_subscriptions`` count those requests alone.
-    ``algorithm="window"`` counts the last period exactly and knows no burst. ``block`` (seconds) refuses a client
-    altogether after ``violations`` refusals within a minute. Notifications count for the scopes of clients.
+    Notifications count against the limits of clients too.
 
     Raises:
         ValueError: a rate cannot be read, there is none, or the burst lets nothing through.
@@ -138,10 +135,27 @@ class RateLimit(Middleware):
         per_client_calls: Limited = None,
         per_client_subscriptions: Limited = None,
         algorithm: Literal["bucket", "window"] = "bucket",
-        block: float | None = None,
-        violations: int = RATE_VIOLATIONS,
+        block_period: float | None = None,
+        block_threshold: int = RATE_VIOLATIONS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Set at least one rate.
+
+        Args:
+            per_client: The rate of each client: its principal, else its session, else its address.
+            per_principal: The rate of each principal.
+            per_session: The rate of each session.
+            per_address: The rate of each IP address.
+            per_tool: The rate of calls of each tool.
+            total: The rate of all clients together.
+            burst: Requests that are accepted at once after a pause; by default the number in the rate.
+            per_client_calls: The rate of tool calls of each client.
+            per_client_subscriptions: The rate of subscriptions of each client.
+            algorithm: "bucket" allows bursts; "window" counts the last period exactly.
+            block_period: Seconds for which a client is blocked after ``block_threshold`` refusals. ``None``:
+                never.
+            block_threshold: Refusals within one minute after which a client is blocked.
+        """
         scopes: dict[tuple[str, frozenset[str] | None], Limited] = {
             ("client", None): per_client,
             ("principal", None): per_principal,
@@ -153,8 +167,8 @@ class RateLimit(Middleware):
             ("total", None): total,
         }
         self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
-        self._clock, self._block = clock, block
-        self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
+        self._clock, self._block = clock, block_period
+        self._violations = Buckets(Rate(block_threshold, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
         """Who is blocked until when."""
         self._told, self._held = Buckets(Rate(REFUSALS_AT_ONCE, 1.0)), 0
@@ -172,7 +186,7 @@ class RateLimit(Middleware):
             "per_client_calls": "50/s",
             "per_client_subscriptions": "20/s",
             "total": "10000/s",
-            "block": RATE_BLOCK,
+            "block_period": RATE_BLOCK,
         }
         return cls(**{**figures, **options})
 

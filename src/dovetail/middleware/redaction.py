@@ -42,6 +42,12 @@ class Redaction(Middleware):
     """
 
     def __init__(self, *names: str, **patterns: str | re.Pattern[str]) -> None:
+        """Set the patterns; without any, "secrets".
+
+        Args:
+            names: Predefined patterns: "secrets", "personal", or one of their members, such as "email".
+            patterns: Regular expressions of your own, by name.
+        """
         self._patterns: dict[str, re.Pattern[str]] = {}
         for name in names or (() if patterns else ("secrets",)):
             found = _SETS.get(name) or {

@@ -44,6 +44,12 @@ class ResponseLimit(Middleware):
     """Keep results of tools below ``max_bytes``. Belongs to a server."""
 
     def __init__(self, max_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Set the limit.
+
+        Args:
+            max_bytes: The largest result of a tool, in bytes. The rest of a longer result is served as a
+                resource.
+        """
         if max_bytes < 2 * BUDGET_LINK:
             raise ValueError(f"max_bytes is {2 * BUDGET_LINK} bytes or more, not {max_bytes}")
         self._bytes, self._clock = max_bytes, clock

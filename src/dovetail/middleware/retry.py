@@ -24,19 +24,27 @@ READING: Final = frozenset({"resources/read", "prompts/get", "completion/complet
 
 
 class Retry(Middleware):
-    """Try ``attempts`` times in all, with ``first`` seconds between the first two and twice as many each time."""
+    """Repeat failed calls that are safe to repeat, with exponential backoff."""
 
     def __init__(
         self,
         attempts: int = RETRY_ATTEMPTS,
-        first: float = RETRY_FIRST,
+        initial_delay: float = RETRY_FIRST,
         *,
-        longest: float = RETRY_LONGEST,
+        max_delay: float = RETRY_LONGEST,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """Set how often and how fast to retry.
+
+        Args:
+            attempts: Attempts in total, the first one included.
+            initial_delay: Seconds before the second attempt; each further delay doubles.
+            max_delay: The longest delay between two attempts, in seconds.
+            sleep: The function that waits, for tests.
+        """
         if attempts < 1:
             raise ValueError(f"there is 1 attempt at least, not {attempts}")
-        self._attempts, self._first, self._longest = attempts, first, longest
+        self._attempts, self._first, self._longest = attempts, initial_delay, max_delay
         self._sleep = sleep
         self._server: Server | None = None
         self.repeated = 0

@@ -15,13 +15,18 @@ from .concurrency_limit import WORK
 
 
 class Timeout(Middleware):
-    """End requests that run an author's code after ``seconds``.
+    """Cancel tools, resources, prompts and completions that run for too long.
 
     A tool ends as it does with a timeout of its own, in the words of revision and dialect. On a client the caller gets
     a `RequestTimeout`.
     """
 
     def __init__(self, seconds: float) -> None:
+        """Set the limit.
+
+        Args:
+            seconds: Seconds that a request can run before it is cancelled.
+        """
         if seconds <= 0:
             raise ValueError(f"a deadline is more than 0 seconds, not {seconds}")
         self._seconds = seconds

@@ -95,7 +95,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
 
     ttl: float = 3600.0
     """Seconds from its creation for which a task and its result are stored, unless the client requests another time."""
-    longest_ttl: float = 86400.0
+    max_ttl: float = 86400.0
     """The longest time to live that a client can request, in seconds."""
     timeout: float | None = None
     """Seconds one task may run; it ends with its time to live at the latest. ``None``: no other limit."""

@@ -33,17 +33,23 @@ class _Lease(NamedTuple):
 
 
 class MemoryStore:
-    """Holds at most ``entries`` keys and ``size`` bytes of values; ``clock`` says what time it is."""
+    """A store in the memory of this process."""
 
     def __init__(
         self,
-        entries: int = MEMORY_STORE_ENTRIES,
-        size: int = MEMORY_STORE_BYTES,
+        max_entries: int = MEMORY_STORE_ENTRIES,
+        max_bytes: int = MEMORY_STORE_BYTES,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.most_entries = entries
-        self.most_bytes = size
+        """Set the size of the store.
+
+        Args:
+            max_entries: Keys in the store; a further key is refused.
+            max_bytes: Bytes of all values in the store; further bytes are refused.
+        """
+        self.most_entries = max_entries
+        self.most_bytes = max_bytes
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._folders: dict[str, list[str]] = {}  # names, sorted, for scan

@@ -45,17 +45,22 @@ _NOTHING: Final = b"0-0"
 
 
 class RedisStore:
-    """Keeps everything below ``prefix`` in the Redis that ``url`` names.
+    """A store in Redis or Valkey, which workers on several machines can share."""
 
-    It may take ``seconds`` to connect, and to answer; after twice that it is called away, whatever was tried meanwhile.
-    """
+    def __init__(self, url: str, *, prefix: str = "dovetail:", timeout: float = REDIS_SECONDS) -> None:
+        """Set the server. The connection is opened later.
 
-    def __init__(self, url: str, *, prefix: str = "dovetail:", seconds: float = REDIS_SECONDS) -> None:
+        Args:
+            url: ``redis://``, ``rediss://``, ``redis+sentinel://`` or ``redis+cluster://`` with host, port and
+                database.
+            prefix: The prefix of all keys.
+            timeout: Seconds to connect, and seconds for one command.
+        """
         if "{" in prefix:
             raise ValueError("a prefix has no braces: they say where a cluster keeps a key")
         self.url = self._url = _checked(url)
         self.prefix = self._prefix = prefix
-        self._seconds = seconds
+        self._seconds = timeout
         self._me = b""
         """Ours is new with each loop: processes that were forked from one with this store are not the same."""
         self._listeners = Listeners()

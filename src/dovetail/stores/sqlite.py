@@ -47,22 +47,30 @@ _LIVE: Final = "(expires is null or expires > ?)"
 
 
 class SqliteStore:
-    """Keeps everything in the file ``path``, which all workers of a machine may share; at most ``size`` bytes."""
+    """A store in one SQLite file, which all workers on a machine can share."""
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        size: int = SQLITE_STORE_BYTES,
+        max_bytes: int = SQLITE_STORE_BYTES,
         durable: bool = False,
-        busy: float = SQLITE_BUSY_SECONDS,
+        busy_timeout: float = SQLITE_BUSY_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Set the file and its limits. The file is opened later.
+
+        Args:
+            path: The file; it is created if it does not exist.
+            max_bytes: The largest size of the file, in bytes.
+            durable: Whether each write waits until it survives a power failure.
+            busy_timeout: Seconds to wait while another process writes.
+        """
         self.path = Path(path)
-        self.most_bytes = size
+        self.most_bytes = max_bytes
         self.most_entries = sys.maxsize  # bytes alone count
         self._durable = durable
-        self._busy = busy
+        self._busy = busy_timeout
         self._clock = clock
         self._writer: Writer | None = None
         self._bus = Bus(self.path)

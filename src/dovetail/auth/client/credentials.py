@@ -30,6 +30,18 @@ class ClientCredentials(Authorizer):
         issuer: str | None = None,
         allow_private: bool = False,
     ) -> None:
+        """Set a secret or a private key.
+
+        Args:
+            client_id: The client id.
+            client_secret: The client secret.
+            private_key: The private key (PEM) for ``private_key_jwt``.
+            algorithm: The signature algorithm of the private key.
+            scopes: Scopes to request; by default those that the server asks for.
+            store: Where tokens are stored; by default files of the user.
+            issuer: The issuer to which these credentials belong. Other issuers never receive them.
+            allow_private: Whether a public server can name an authorization server in a private network.
+        """
         if (client_secret is None) == (private_key is None):
             raise ValueError("give client_secret or private_key")
         signer = None
@@ -61,6 +73,16 @@ class WorkloadIdentity(Authorizer):
         issuer: str | None = None,
         allow_private: bool = False,
     ) -> None:
+        """Set the JWT of the platform.
+
+        Args:
+            token: The JWT, or a function (async or not) that returns it.
+            client_id: The client id, if the authorization server needs one.
+            scopes: Scopes to request; by default those that the server asks for.
+            store: Where tokens are stored; by default files of the user.
+            issuer: The issuer to which these credentials belong. Other issuers never receive them.
+            allow_private: Whether a public server can name an authorization server in a private network.
+        """
         super().__init__(
             Workload(Identity(client_id=client_id, issuer=issuer), _source(token)),
             scopes=scopes,
@@ -89,6 +111,20 @@ class IdentityAssertion(Authorizer):
         issuer: str | None = None,
         allow_private: bool = False,
     ) -> None:
+        """Set the client at both authorization servers.
+
+        Args:
+            client_id: The client id at the authorization server of the MCP server.
+            client_secret: The client secret at the authorization server of the MCP server.
+            idp_token_endpoint: The token endpoint of the identity provider.
+            idp_client_id: The client id at the identity provider.
+            idp_id_token: The ID token of the user, or a function (async or not) that returns it.
+            idp_client_secret: The client secret at the identity provider.
+            scopes: Scopes to request; by default those that the server asks for.
+            store: Where tokens are stored; by default files of the user.
+            issuer: The issuer to which these credentials belong. Other issuers never receive them.
+            allow_private: Whether a public server can name an authorization server in a private network.
+        """
         idp = Identity(
             client_id=idp_client_id,
             client_secret=idp_client_secret,

@@ -29,6 +29,17 @@ class DeviceCode(Authorizer):
         issuer: str | None = None,
         allow_private: bool = False,
     ) -> None:
+        """Set how to show the code.
+
+        Args:
+            client_id: The client id; by default the client registers itself.
+            client_secret: The client secret.
+            scopes: Scopes to request; by default those that the server asks for.
+            show: The function that receives the text for the user: the URL and the code.
+            store: Where tokens are stored; by default files of the user.
+            issuer: The issuer to which these credentials belong. Other issuers never receive them.
+            allow_private: Whether a public server can name an authorization server in a private network.
+        """
         identity = Identity(
             client_id=client_id,
             client_secret=client_secret,

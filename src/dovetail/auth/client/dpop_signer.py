@@ -70,6 +70,12 @@ class DPoP:
     """
 
     def __init__(self, inner: Authorizer, *, algorithm: str = "ES256") -> None:
+        """Set the login to protect.
+
+        Args:
+            inner: The login, such as ``OAuth()``.
+            algorithm: The algorithm of the key.
+        """
         if not isinstance(cast("Any", inner), Authorizer):
             raise TypeError("DPoP takes one of OAuth, ClientCredentials, DeviceCode and the like")
         KeySigner.made_for(algorithm)

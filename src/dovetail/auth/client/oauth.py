@@ -46,6 +46,23 @@ class OAuth(Authorizer):
         redirect_uri: str | None = None,
         authorize: Callable[[str], Any] | None = None,
     ) -> None:
+        """Set how to log in. All options have defaults.
+
+        Args:
+            client_id: The client id; by default the client registers itself.
+            client_secret: The client secret.
+            client_metadata_url: The URL of a Client ID Metadata Document of yours.
+            scopes: Scopes to request; by default those that the server asks for.
+            store: Where tokens are stored; by default files of the user.
+            redirect_port: The port on 127.0.0.1 to which the browser returns; 0: any free port.
+            open_browser: The function that opens the login page; ``None`` prints its URL to stderr.
+            allow_private: Whether a public server can name an authorization server in a private network.
+            issuer: The issuer to which these credentials belong. Other issuers never receive them.
+            client_name: The name of the application on the login page.
+            redirect_uri: The redirect URI, for use with ``authorize``.
+            authorize: A function that receives the URL of the login page and returns the URL to which the
+                browser was redirected.
+        """
         if client_metadata_url is not None:
             check_document_url(client_metadata_url)
         user: Callable[[], User] = partial(Browser, redirect_port, open_browser)

@@ -53,6 +53,21 @@ class TokenExchange:
         timeout: float = AUTHORIZATION_SECONDS,
         allow_private: bool = False,
     ) -> None:
+        """Set where to exchange tokens, and for which audience.
+
+        Args:
+            client_id: The client id of this server at the authorization server.
+            client_secret: The client secret of this server at the authorization server.
+            token_endpoint: The URL of the token endpoint; or use ``issuer``.
+            issuer: The issuer whose metadata names the token endpoint; or use ``token_endpoint``.
+            audience: The audience of the new tokens.
+            resource: The resource of the new tokens; by default the URL of the upstream server.
+            scopes: The scopes of the new tokens.
+            token_endpoint_auth_method: How to authenticate: "client_secret_basic", "client_secret_post" or
+                "none".
+            timeout: Seconds that one exchange can take.
+            allow_private: Whether a public issuer can name an endpoint in a private network.
+        """
         method = token_endpoint_auth_method
         if (token_endpoint is None) == (issuer is None):
             raise ValueError("give token_endpoint or issuer")

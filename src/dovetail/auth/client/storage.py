@@ -69,6 +69,11 @@ class TokenStore:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        """Set the folder.
+
+        Args:
+            folder: The folder of the files; by default ``dovetail`` below ``$XDG_DATA_HOME``.
+        """
         self._given = None if folder is None else Path(folder)
 
     @property
@@ -182,6 +187,12 @@ class KeyringStore:
     """Tokens in the keyring of the system (extra ``keyring``)."""
 
     def __init__(self, service: str = "dovetail", *, backend: Any = None) -> None:
+        """Set the keyring.
+
+        Args:
+            service: The name under which entries are stored.
+            backend: The keyring backend; by default that of the system.
+        """
         self._service = service
         if backend is None:
             try:

@@ -34,7 +34,7 @@ Key = bytes | str | Sequence[bytes | str]
 
 
 class ProxyOptions(TypedDict, total=False):
-    """What both proxies take; `ProxySettings` has the meanings."""
+    """The options of both proxies; `ProxySettings` documents them."""
 
     subject: str
     provider_scopes: str | Iterable[str]
@@ -50,29 +50,30 @@ class ProxyOptions(TypedDict, total=False):
 
 
 class ProxySettings(Struct, frozen=True, eq=False, kw_only=True):
-    """How a proxy works."""
+    """The options of `OAuthProxy` and `OidcProxy`."""
 
     subject: str = "sub"
-    """The member of what the provider says about a user that tells users apart."""
+    """The member of the user information that identifies a user."""
     provider_scopes: str | Iterable[str] = ()
-    """What is asked of the provider. What MCP clients ask of us is another matter: the scopes of this server."""
+    """Scopes to request from the provider. The scopes of this server are ``scopes``."""
     extra: Mapping[str, str] = {}
     """Further parameters of the provider's login page."""
     method: str = SECRET_POST
-    """How the provider's token endpoint recognises us: client_secret_post or client_secret_basic."""
+    """How to authenticate at the token endpoint of the provider: client_secret_post or client_secret_basic."""
     scopes: str | Iterable[str] = ()
-    """Scopes of ours that every caller needs."""
+    """Scopes of this server that every caller needs."""
     admit: Callable[[Principal], Any] | None = None
-    """Gets the principal who has logged in: True, False, or the scopes this user may have. It may be awaited."""
+    """A function (async or not) of the principal: it returns True, False, or the scopes that the user can have."""
     redirect_schemes: Collection[str] = SCHEMES
-    """Schemes of applications that users may be sent back to, beside https, loopback and reverse domain names."""
+    """Further URI schemes of applications to redirect to, in addition to https, loopback and reverse domain names."""
     allow_private: bool = False
-    """Client ID Metadata Documents may lie in private networks."""
+    """Whether Client ID Metadata Documents can be in private networks."""
     key: Key | None = None
-    """What lies in the store is encrypted with it: several to rotate, the first encrypts. By default client_secret."""
+    """The key that encrypts stored logins; several for rotation, the first encrypts. By default ``client_secret``."""
     store: Store | None = None
-    """By default the server's, and without one a memory of its own: who logs in takes no room from anybody else."""
+    """Where logins are stored; by default the store of the server, or else the memory of the process."""
     clock: Callable[[], float] = time.time
+    """The clock, for tests."""
 
 
 class OAuthProxy(Verifier):
@@ -100,6 +101,19 @@ class OAuthProxy(Verifier):
         issuer: str | None = None,
         **options: Unpack[ProxyOptions],
     ) -> None:
+        """Set the endpoints of the provider. `ProxySettings` documents the other options.
+
+        Args:
+            authorize: The authorization endpoint of the provider.
+            token: The token endpoint of the provider.
+            client_id: The client id of this server at the provider.
+            client_secret: The client secret of this server at the provider.
+            audience: The public URL of the MCP endpoint.
+            userinfo: The endpoint that identifies the user; without it, each login is a new principal.
+            revocation: The revocation endpoint of the provider.
+            issuer: The issuer of the provider, which its responses must name.
+            options: Options of `ProxySettings`.
+        """
         endpoints = Endpoints(
             authorize=_secure(authorize, "authorize"),
             token=_secure(token, "token"),
@@ -281,6 +295,15 @@ class OidcProxy(OAuthProxy):
         audience: str,
         **options: Unpack[ProxyOptions],
     ) -> None:
+        """Set the provider. `ProxySettings` documents the other options.
+
+        Args:
+            config_url: The URL of the OpenID Connect metadata of the provider.
+            client_id: The client id of this server at the provider.
+            client_secret: The client secret of this server at the provider.
+            audience: The public URL of the MCP endpoint.
+            options: Options of `ProxySettings`.
+        """
         whole: ProxyOptions = {"provider_scopes": "openid", **options}
         settings = ProxySettings(**whole)
         self._begin(_secure(config_url, "config_url"), client_id, client_secret, audience, settings)

@@ -45,6 +45,19 @@ class IntrospectionVerifier(Verifier):
         ttl: float = INTROSPECTION_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Set the endpoint and the credentials for it.
+
+        Args:
+            endpoint: The URL of the introspection endpoint (RFC 7662).
+            client_id: The client id of this server at the authorization server.
+            client_secret: The client secret of this server at the authorization server.
+            audience: The audience that tokens must have: the URL of this server.
+            issuer: The issuer that tokens must have.
+            exclusive: Refuse tokens that have other audiences as well.
+            scopes: Scopes that every caller needs.
+            implies: Which scopes include other scopes.
+            ttl: Seconds for which a positive response is cached, at most until the token expires.
+        """
         super().__init__(scopes=scopes)
         try:
             oauth_urls.secure(endpoint, "the endpoint", "server")

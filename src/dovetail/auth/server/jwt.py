@@ -52,6 +52,18 @@ class JwtVerifier(Verifier):
         implies: Mapping[str, str | Iterable[str]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Set who issues tokens, and for which audience.
+
+        Args:
+            issuer: The issuer that tokens must have.
+            audience: The audience that tokens must have: the URL of this server.
+            keys: The public keys as a JWK set; by default they are fetched.
+            jwks_uri: The URL of the JWK set; by default from the metadata of the issuer.
+            algorithms: Accepted signature algorithms; by default the asymmetric ones.
+            exclusive: Refuse tokens that have other audiences as well.
+            scopes: Scopes that every caller needs.
+            implies: Which scopes include other scopes.
+        """
         super().__init__(scopes=scopes)
         self.issuers, self.audience = (issuer,), audience
         self._algorithms = _algorithms(algorithms, given=keys is not None)

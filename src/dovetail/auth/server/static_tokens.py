@@ -24,6 +24,14 @@ class StaticTokens(Verifier):
         issuers: Iterable[str] = (),
         audience: str | None = None,
     ) -> None:
+        """Set the tokens.
+
+        Args:
+            tokens: The principal, or its name, of each token.
+            scopes: Scopes that every caller needs.
+            issuers: URLs of authorization servers that the metadata names to clients.
+            audience: The resource identifier in the metadata.
+        """
         super().__init__(scopes=scopes)
         self.issuers, self.audience = tuple(issuers), audience
         # A keyed digest cannot be foreseen, so the time a look-up takes says nothing about how near a guess was.
@@ -59,6 +67,13 @@ class ApiKeys(StaticTokens):
         header: str = "X-API-Key",
         scopes: str | Iterable[str] = (),
     ) -> None:
+        """Set the keys.
+
+        Args:
+            keys: The principal, or its name, of each key.
+            header: The HTTP header that contains the key.
+            scopes: Scopes that every caller needs.
+        """
         super().__init__(keys, scopes=scopes)
         self.header = header.lower()
 

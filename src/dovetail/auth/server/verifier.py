@@ -118,6 +118,11 @@ class AnyOf(Verifier):
     """Accepts what any of several verifiers accepts: ``AnyOf(JwtVerifier(...), ApiKeys({...}))``."""
 
     def __init__(self, *verifiers: Any) -> None:
+        """Set the verifiers.
+
+        Args:
+            verifiers: Verifiers to try in this order; the first that accepts a token decides.
+        """
         super().__init__()
         self._members = [member for one in verifiers for member in as_verifier(one).members()]
         self.issuers = tuple(dict.fromkeys(issuer for one in self._members for issuer in one.issuers))

@@ -62,6 +62,13 @@ class Skills(Extension):
     def __init__(
         self, *sources: str | os.PathLike[str] | Skill, prefix: str = "", **rights: Unpack[RightOptions]
     ) -> None:
+        """Set the skills.
+
+        Args:
+            sources: Folders with a ``SKILL.md``, folders of such folders, and `Skill` objects.
+            prefix: The first segment of the skill URIs.
+            rights: ``scopes``, ``auth`` and ``tags``, as for tools.
+        """
         super().__init__(
             methods={
                 "skills/list": self.page,

@@ -51,62 +51,74 @@ Auth = Callable[[Principal | None], bool] | Callable[[Principal | None, str, Map
 
 
 class RightOptions(TypedDict, total=False):
-    """Who may use something."""
+    """Options that restrict who can use a component."""
 
     tags: Collection[str]
+    """Words for `Server.hide`, `Server.transform` and middleware to select components by."""
     scopes: Collection[str]
-    """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
+    """Scopes that a caller needs. Without them the component is not listed, and a call is refused with their names."""
     auth: Auth | None
-    """Who may use it: a plain function of the principal. For all others it does not exist. That of a resource may take
-    the principal, the URI and the arguments of the template."""
+    """A function of the principal that returns whether it can use the component; for all others it does not exist.
+    For a resource it can take the principal, the URI and the arguments of the template."""
 
 
 class SharedOptions(RightOptions, total=False):
     """Options of everything that appears in a list."""
 
     name: str
+    """The name; by default that of the function."""
     title: str | None
+    """A title for people."""
     description: str | None
+    """The description; by default the docstring of the function."""
     icons: Sequence[Icon | Mapping[str, Any]] | None
+    """Icons that clients can show."""
     annotations: Mapping[str, Any] | None
+    """Annotations of the specification, such as ``readOnlyHint`` of a tool."""
     meta: Mapping[str, Any] | None
+    """Members of ``_meta`` in the lists."""
     timeout: float | None
-    """Seconds one run may take; the server's ``timeout`` when absent, no limit when None."""
+    """Seconds that one call can run; by default the ``timeout`` of the server. ``None``: no limit."""
     run: Run
-    """Where a plain function runs: a worker thread (the default), the event loop, or a process of its own."""
+    """Where a synchronous function runs: "thread" (the default), "loop" or "process"."""
 
 
 class ToolOptions(SharedOptions, total=False):
     """Options of `Server.tool` and `Server.add_tool`."""
 
     output_schema: Mapping[str, Any] | None
+    """The JSON Schema of the structured result; by default that of the return annotation."""
     structured: bool | None
-    """Whether the result carries structured content; None decides by the return annotation."""
+    """Whether the result has structured content; by default the return annotation decides."""
     limit: int | None
-    """Runs of this tool that may be going on at once; further calls wait their turn."""
+    """Calls of this tool that run at the same time; further calls wait in a queue."""
     queue: int
-    """Calls that may wait for a turn, 100 by default; one more is refused with 1004."""
+    """Calls that can wait, 100 by default; further calls are refused with 1004."""
     task: TaskSupport
-    """Whether a client may, must or cannot have it run as a task and fetch the result later."""
+    """Whether a call can ("optional"), must ("required") or cannot ("forbidden") run as a task."""
     asks_first: bool
-    """On 2026-07-28 the call becomes a task with ``await ctx.continue_as_task()``; before, it asks within the call."""
+    """On 2026-07-28, run as a call until ``await ctx.continue_as_task()``, so that the tool can request input first."""
     resume: bool
-    """A task whose worker died is run again by another; `ctx.step` results and answers are kept for it."""
+    """Whether another worker runs the task again after its worker died; results of `ctx.step` are stored for it."""
     app: Any
-    """The page that shows its results: an `App`, a path, or the ``ui://`` URI of a resource."""
+    """The page that shows the results: an `App`, a path, or the ``ui://`` URI of a resource."""
     version: str | None
-    """Several versions may have one name: the newest is listed, older ones are called ``name@version``."""
+    """The version of the tool. The newest version is listed; older ones are called as ``name@version``."""
     deprecated: bool | str
-    """True, or a sentence that says what to use in its place."""
+    """True, or a sentence that names the replacement."""
 
 
 class ResourceOptions(SharedOptions, total=False):
     """Options of `Server.resource`, `Server.add_resource` and `Server.add_resource_template`."""
 
     mime_type: str | None
+    """The MIME type of the content."""
     size: int | None
+    """The size of the content in bytes, if it is known."""
     ttl_ms: int
+    """Milliseconds for which clients can cache the content."""
     cache_scope: CacheScope
+    """Whether shared caches can store the content ("public") or only the cache of one user ("private")."""
 
 
 class PromptOptions(SharedOptions, total=False):

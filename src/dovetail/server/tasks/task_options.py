@@ -75,7 +75,7 @@ def task_for(
         principal=key_of(call.principal),
         name=call.params.name,
         parameters=arguments if arguments is UNSET else Raw(bytes(arguments)),
-        ttl=min(ttl, round(options.longest_ttl * 1000)),
+        ttl=min(ttl, round(options.max_ttl * 1000)),
         poll_interval=round(options.poll_interval * 1000),
         timeout=wish.timeout if limit is None else min(limit, wish.timeout or limit),
         progress_token=call.meta.get(PROGRESS_TOKEN),
