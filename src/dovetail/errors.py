@@ -150,6 +150,9 @@ class TransportError(DovetailError):
 
     kind = "transport_error"
 
+    stderr = ""
+    """The end of what a child process wrote to stderr. The message quotes it."""
+
     def __init__(self, message: str | None = None, *, cause: str = "closed") -> None:
         super().__init__(message)
         self.cause = cause

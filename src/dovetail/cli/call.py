@@ -22,11 +22,12 @@ import msgspec
 
 from ..auth.commands.auth_option import TOKEN, add_option, chosen, read_headers
 from ..client import Client
-from ..client.connecting.targets import parse_target
+from ..client.connecting.targets import Target, parse_target, run_command, with_scheme
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import SKILLS_EXTENSION
 from ..settings import Timeouts
 from ..telemetry.terminal_sanitizer import log_to_stderr, printable
+from ..transports.child import without_stderr
 from . import output, token_costs
 from .dotenv import read_dotenv
 from .output import Bar, Printer, stderr_of_child
@@ -73,7 +74,7 @@ async def _run(command: str, client: Client, options: argparse.Namespace, values
             printer.json({"error": output.error_members(error)})
         else:
             sys.stderr.write(
-                f"dovetail {command}: {printable(error.message)}{_advice(error, client, options)}\n"
+                f"dovetail {command}: {printable(without_stderr(error))}{_advice(error, client, options)}\n"
             )
         return 1
 
@@ -266,10 +267,12 @@ def read_target(text: str, *, yes: bool = False) -> Any:
     if names_servers(text):
         return client_target(text, yes=yes)
     words = shlex.split(text)
+    if (url := with_scheme(text)) is not None and not os.path.exists(text):
+        raise ValueError(f"{text} has no scheme: write {url}")
     if (
         len(words) == 1 and split(text)[0].endswith(".py") and split(text)[1]
     ):  # one of several servers in a file
-        return [sys.executable, "-m", "dovetail.cli.main", "run", text]
+        return Target(kind="child", command=run_command(text), every_revision=True)
     is_url = "://" in text.split(" ", 1)[0] or text.startswith("unix:")
     return parse_target(text) if is_url or (len(words) == 1 and text.endswith(".py")) else words
 

@@ -30,6 +30,7 @@ from ..json_schema.problem import SchemaError
 from ..json_schema.validation import Validator
 from ..middleware.client_workarounds import WORKAROUNDS
 from ..telemetry.terminal_sanitizer import log_to_stderr
+from ..transports.child import without_stderr
 from ..transports.http.client.proxies import proxy_for
 from ..transports.http.client.url_parts import address_of
 from ..wire.revisions import BY_NAME, REVISIONS, newest
@@ -99,7 +100,7 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
                     broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
                 )
     except DovetailError as error:
-        found.append(broken("connection", error.message, _advice(target, error)))
+        found.append(broken("connection", without_stderr(error), _advice(target, error)))
     reached = not any(one.state == "broken" and one.check == "connection" for one in found)
     if reached:
         found += await _revisions(connect)

@@ -58,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     command = given[0]
     if command not in COMMANDS:
-        sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
-        return _usage(sys.stderr, 2)
+        return _unknown(command)
     return _run(command, given[1:])
 
 
@@ -80,6 +79,27 @@ def _run(command: str, given: list[str]) -> int:
         return told(error, command, given)
     except KeyboardInterrupt:
         return 130
+    except Exception as error:  # noqa: BLE001  code of a server, or a bug: both need the traceback
+        from ..telemetry.short_traceback import short_traceback
+        from ..telemetry.terminal_sanitizer import printable
+
+        sys.stderr.write(f"dovetail {command} failed\n{printable(short_traceback(error))}\n")
+        return 1
+
+
+def _unknown(command: str) -> int:
+    """Name the command that was probably meant, or all of them."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(command, COMMANDS, 1)
+    if close:
+        sys.stderr.write(f"dovetail: there is no command {command!r}; did you mean {close[0]!r}?\n")
+        return 2
+    if command.endswith(".py"):
+        sys.stderr.write(f"dovetail: there is no command {command!r}; did you mean 'run {command}'?\n")
+        return 2
+    sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
+    return _usage(sys.stderr, 2)
 
 
 def _usage(stream: TextIO, status: int) -> int:

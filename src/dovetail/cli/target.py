@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -135,13 +134,9 @@ def _import_file(path: str) -> ModuleType:
 
 def _trace(error: BaseException) -> str:
     """The author's own frames, without ours and those of the import system."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
-    ]
-    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
-    return "".join(lines).rstrip()
+    from ..telemetry.short_traceback import short_traceback
+
+    return short_traceback(error)
 
 
 def _choose(module: ModuleType, file: str) -> Server:

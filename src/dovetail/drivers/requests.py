@@ -292,7 +292,9 @@ class Requests:
             self._next_turn()
 
     def _lost(self, reason: TransportError, *, sent: bool) -> SessionLost:
-        return SessionLost(reason.message, cause=reason.cause, maybe_executed=sent)
+        lost = SessionLost(reason.message, cause=reason.cause, maybe_executed=sent)
+        lost.stderr = reason.stderr
+        return lost
 
     def _give_up(self, sent: Outgoing, reason: BaseException) -> DovetailError | None:
         """The caller stops waiting: tell the peer, unless it is what told us. Returns the error to raise instead."""

@@ -208,7 +208,9 @@ class RemotePart:
 
     def _down(self, error: DovetailError) -> None:
         if self.problem is None:
-            log.warning("%s is down and left out: %s", self.label, error.message)
+            from ..transports.child import without_stderr  # most gateways start no child process
+
+            log.warning("%s is down and left out: %s", self.label, without_stderr(error))
         self.problem = error
         if self._trying is None or self._trying.done():
             self._trying = asyncio.get_running_loop().create_task(self._try_again(), name="dovetail-upstream")

@@ -20,15 +20,16 @@ import msgspec
 
 from ..cli import option_sources
 from ..cli.target import TargetError, split
-from ..client.connecting.targets import parse_target
+from ..client.connecting.targets import Target, parse_target, run_command
 from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
 from ..server.store_choice import STORE
 from ..settings import HttpOptions, Limits
-from ..telemetry.terminal_sanitizer import printable
+from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports import main_loop, stdio
 from ..transports.bind_address import BindAddress, print_line, serving_on
+from ..transports.child import without_stderr
 from .file_watcher import Watched
 from .inspect_command import add_page, show
 from .inspected_server import Wish
@@ -65,7 +66,11 @@ class Reloading:
         # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
+        self.on_stderr: Callable[[bytes], None] = bytes
+        """Gets what the server writes to stderr, besides the terminal."""
         self._said = ""
+        self._failed = False
+        """The last start of the server has failed, and the author has been told."""
         self.front = Proxy(self._command(), **self._options())
         self.front.wrap_lifespan(lambda inner: self._living)
         self._watched = Watched(self.file, *env_files)
@@ -85,12 +90,12 @@ class Reloading:
         except ValueError as error:
             raise TargetError(str(error)) from None
 
-    def _command(self) -> list[str]:
+    def _command(self) -> Target:
         """The command that serves the file in a child process, over its standard input and output."""
         # The child reads no .env file: `_options` has read the files that the user chose.
         options = ["--stdio", "--env-file", os.devnull, "--log-level", self._log_level]
-        run = [sys.executable, "-m", "dovetail.cli.main", "run", self._target, *options]
-        return [*run, "--", *self._arguments]
+        command = (*run_command(self._target), *options, "--", *self._arguments)
+        return Target(kind="child", command=command, every_revision=True)
 
     def _options(self) -> ClientOptions:
         """The environment of the child process. A child that reloads would start children without end."""
@@ -98,8 +103,11 @@ class Reloading:
         return {"env": self._environment() | ours, "on_stderr": self._heard}
 
     def _heard(self, data: bytes) -> None:
+        self.on_stderr(data)
         text = data.decode("utf-8", "replace")
         self._said = (self._said + text)[-LAST_WORDS_SHOWN:]
+        if self._failed and self.front.remote.problem is not None:
+            return  # the front starts a server that cannot start again and again: its error is on the screen
         sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
 
     async def _watch(self) -> None:
@@ -114,7 +122,7 @@ class Reloading:
 
     async def reload(self, why: str) -> bool:
         """Have another process take over; whether it did."""
-        begun, self._said = time.perf_counter(), ""
+        begun, self._said, self._failed = time.perf_counter(), "", False
         try:
             await self.front.replace(self._command(), **self._options())
         except DovetailError as error:
@@ -135,9 +143,10 @@ class Reloading:
                     await asyncio.sleep(LAST_WORDS_SECONDS / 10)
 
     def _tell(self, error: DovetailError, what: str) -> None:
+        self._failed = True
         text = self._said.strip() or error.message
         self._note("dev", {"title": f"{self.file.name}: {what}", "text": text})
-        print_line(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
+        print_line(f"dovetail: {self.file.name}: {what}\n{printable(without_stderr(error))}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -165,6 +174,7 @@ def main(command: str, arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         parsing.error(str(error))
     options.arguments = rest
+    log_to_stderr()
     # Before anybody prints: with --stdio the output is the client's.
     wire = stdio.divert() if options.stdio else None
 
@@ -182,7 +192,8 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -
         link = await stack.enter_async_context(
             InspectorApp(inspector).served(BindAddress(port=options.inspector_port))
         )
-        inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
+        [shown] = inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
+        made.on_stderr = shown.log_stderr
         if wire is not None:
             print_line(_places(None, link, json=options.json))
             await stdio.serve(made.front, wire=wire, stop=stop)

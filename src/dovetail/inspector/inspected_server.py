@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
 from ..extensions import apps
 from ..settings import Limits, Timeouts
+from ..telemetry.terminal_sanitizer import printable
 from .captured_headers import WatchedFetch, Wire
 from .inspector_limits import LOG_BYTES, LOG_SIZE, LOGS_KEPT, MESSAGE_SIZE, NAME_SIZE, UPDATES_COUNTED
 
@@ -105,7 +107,7 @@ class Connection:
             "on_elicit": self._elicit,
             "on_sample": _Sampler(self),
             "on_roots": lambda: self.roots,
-            "on_stderr": self._stderr,
+            "on_stderr": self._print_stderr,
             "on_message": self._wire.on_message,
             "cache": False,
             "limits": Limits(max_message_bytes=MESSAGE_SIZE),
@@ -214,7 +216,12 @@ class Connection:
             {"level": params.level, "logger": params.logger or "", "data": msgspec.to_builtins(params.data)}
         )
 
-    def _stderr(self, data: bytes) -> None:
+    def _print_stderr(self, data: bytes) -> None:
+        sys.stderr.write(printable(data.decode("utf-8", "replace")))
+        self.log_stderr(data)
+
+    def log_stderr(self, data: bytes) -> None:
+        """Show what the process of the server writes to stderr in the panel of logs."""
         for line in data.decode("utf-8", "replace").splitlines():
             self._log({"level": "stderr", "logger": "", "data": line})
 

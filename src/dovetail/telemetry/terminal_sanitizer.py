@@ -1,6 +1,8 @@
 """What others sent, shown on a terminal: nothing of it steers that, or changes the order of what is read."""
 
 import logging
+import time
+from typing import Any
 
 _STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control and format characters (those of bidirectional text among them), lone surrogates, separators of lines."""
@@ -17,7 +19,18 @@ def printable(text: str) -> str:
     return "".join(dumps(c)[1:-1] if category(c) in _STEERING and c not in _HARMLESS else c for c in text)
 
 
-class _Escaping(logging.Formatter):
+class _LogFormatter(logging.Formatter):
+    """Lines with a time in UTC, and with short tracebacks."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        return f"{seconds}.{int(record.msecs):03}Z"
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        from .short_traceback import short_traceback  # it takes time to load
+
+        return super().formatException(ei) if ei[1] is None else short_traceback(ei[1])
+
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
@@ -25,5 +38,5 @@ class _Escaping(logging.Formatter):
 def log_to_stderr(level: str = "warning") -> None:
     """What is logged goes to stderr, made `printable`: it may quote anybody."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Escaping("%(levelname)s %(message)s"))
+    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])

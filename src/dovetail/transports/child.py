@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ..core.channel import Process, Receiver
-from ..errors import TransportError
+from ..errors import DovetailError, TransportError
 from ..settings import LAST_WORDS, Limits
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
@@ -105,6 +105,15 @@ class _Pipes:
 
 def _open_pipes() -> _Pipes | None:
     return _Pipes() if os.name == "posix" else None
+
+
+_QUOTED: Final = "; its last words: "
+
+
+def without_stderr(error: DovetailError) -> str:
+    """The message of ``error`` without the stderr of a child process, for programs that have shown that already."""
+    stderr = error.stderr if isinstance(error, TransportError) else ""
+    return error.message.replace(f"{_QUOTED}{stderr}", "") if stderr else error.message
 
 
 class ChildLink(LineLink, asyncio.SubprocessProtocol):
@@ -267,8 +276,10 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         status = self.returncode
         how = "closed its stdout" if status is None else f"ended with {_status(status)}"
         last = self.stderr_tail.strip()
-        words = f"; its last words: {last[-LAST_WORDS:]}" if last else ""
-        self.finish(TransportError(f"{self._name} {how}{words}", cause="eof"))
+        stderr = last[-LAST_WORDS:]
+        error = TransportError(f"{self._name} {how}{_QUOTED if stderr else ''}{stderr}", cause="eof")
+        error.stderr = stderr
+        self.finish(error)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

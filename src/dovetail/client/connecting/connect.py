@@ -253,7 +253,8 @@ class Attempt:
         except TransportError as error:
             self._failure = error
             kind = "garbage" if error.cause == "protocol" else "gone"
-            kind = "unreachable" if error.cause in NOT_SENT else kind
+            if error.cause in NOT_SENT or (kind == "gone" and self._config.target.every_revision):
+                kind = "unreachable"
             return Outcome(kind, status=conversation.requests.last_status, detail=error.message)
         except RemoteProtocolError as error:
             self._failure = error

@@ -18,6 +18,7 @@ an `Opener`                    whatever it opens: a transport of your own
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,6 +54,9 @@ class Opener(Protocol):
         ...
 
 
+_NO_SCHEME: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}(/\S*)?|localhost(/\S*)?")
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """A parsed target. ``kind`` is memory, child, http, websocket, tcp, unix or opener."""
 
@@ -64,6 +68,8 @@ class Target(Struct, frozen=True, kw_only=True):
     path: str = ""
     tls: bool = False
     service: Any = None
+    every_revision: bool = False
+    """The command is ``dovetail run``: it answers in every revision, so a process that ends has failed to start."""
 
     @property
     def key(self) -> str | None:
@@ -142,10 +148,17 @@ def _parse_text(text: str) -> Target:
         case _ if text.endswith(".py"):
             return _file(text)
         case _:
+            if (url := with_scheme(text)) is not None:
+                raise ValueError(f"{text!r} has no scheme: write {url}")
             raise ValueError(
                 f"{text!r} is no target: give a URL (http, https, ws, wss, tcp, unix), a .py file,"
                 " or a command as a list of words"
             )
+
+
+def with_scheme(text: str) -> str | None:
+    """The URL that ``HOST:PORT/PATH`` stands for; None if ``text`` does not look like one."""
+    return f"http://{text}" if _NO_SCHEME.fullmatch(text) else None
 
 
 def _checked(target: Target) -> Target:
@@ -161,5 +174,10 @@ def _file(path: str) -> Target:
     except OSError as error:
         raise ValueError(f"{path!r} cannot be read: {error.strerror or error}") from None
     served = ours or ORIGINALS & imported_packages(path)
-    command = ("-m", "dovetail.cli.main", "run", path) if served else (path,)
-    return Target(kind="child", command=(sys.executable, *command))
+    command = run_command(path) if served else (sys.executable, path)
+    return Target(kind="child", command=command, every_revision=bool(served))
+
+
+def run_command(file: str) -> tuple[str, ...]:
+    """The command that serves ``FILE[:name]`` in a process of its own."""
+    return sys.executable, "-m", "dovetail.cli.main", "run", file

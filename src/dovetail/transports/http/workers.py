@@ -22,7 +22,6 @@ import signal
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -177,8 +176,10 @@ class Supervisor:
             print_line(f"dovetail: {error.message}")
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 1
-        except BaseException:  # noqa: BLE001  nothing may return into the code of the supervisor
-            traceback.print_exc()
+        except BaseException as error:  # noqa: BLE001  nothing may return into the code of the supervisor
+            from ...telemetry.short_traceback import short_traceback
+
+            print_line(short_traceback(error))
         exit_now(status)
 
     def _watch_supervisor(self) -> None:

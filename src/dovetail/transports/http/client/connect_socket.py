@@ -25,6 +25,9 @@ from .url_parts import Origin
 NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a host is tried beside the first (RFC 8305)."""
 
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+"""Reasons of OpenSSL for bytes that are not TLS, such as the response of a plain HTTP server."""
+
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: ([\t\x20-\x7e]{0,100})[^\r\n]*)?\r\n").match
 _is_address = re.compile(r"[\d.]+|.*:.*").fullmatch
 
@@ -220,6 +223,11 @@ def unreachable(error: Exception, where: str) -> TransportError:
     if isinstance(error, socket.gaierror | UnicodeError):
         return TransportError(f"the name of {where} cannot be resolved", cause="unresolved")
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        if error.reason in _NOT_TLS:
+            scheme, _, address = where.partition("://")
+            plain = {"https": "http", "wss": "ws", "tls": "tcp"}.get(scheme)
+            advice = f": write {plain}://{address}" if plain else ""
+            return TransportError(f"{where} answers without TLS{advice}", cause="tls")
         return TransportError(f"no secure connection to {where}: {error}", cause="tls")
     if isinstance(error, ConnectionAbortedError | ConnectionResetError):
         return TransportError(f"{where} broke off the connection before it was made", cause="refused")
