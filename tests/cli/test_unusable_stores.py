@@ -30,7 +30,7 @@ def something_else(path: Path) -> str:
     with sqlite3.connect(path) as connection:
         connection.execute("create table mine (name)")
     connection.close()
-    return "something else"
+    return "another application"
 
 
 def damaged(path: Path) -> str:
@@ -41,7 +41,7 @@ def damaged(path: Path) -> str:
 
 def no_database(path: Path) -> str:
     path.write_text("Dear diary, " * 100)
-    return "damaged (file is not a database)"
+    return "restore it from a backup (file is not a database)"
 
 
 def a_folder(path: Path) -> str:
@@ -133,4 +133,4 @@ def test_a_wrong_url_in_the_environment_is_no_fault_of_the_file(tmp_path: Path) 
     said = refused(
         tmp_path, *HTTP, str(free_port()), env={"DOVETAIL_STORE": "redis://127.0.0.1:abc/0"}, status=2
     )
-    assert said == "dovetail run: a store in Redis is redis://HOST:PORT/DB"
+    assert said == "dovetail run: not a valid Redis store URL; use redis://HOST:PORT/DB"

@@ -29,7 +29,7 @@ async def until_said(site: Site, wanted: tuple[int, bool]) -> None:
 def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.server.server.STORE_LOOK", 0.05)
+    monkeypatch.setattr("dovetail.server.server.STORE_PROBE_INTERVAL", 0.05)
     path = tmp_path / "state.db"
 
     @run

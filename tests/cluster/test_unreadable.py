@@ -100,7 +100,7 @@ async def test_a_handle_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_a_task_that_cannot_be_read_keeps_nobody_from_those_that_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.cluster.durable_tasks.TASK_LOOK", 0.05)
+    monkeypatch.setattr("dovetail.cluster.durable_tasks.TASK_HEARTBEAT_INTERVAL", 0.05)
 
     @run
     async def scenario() -> None:

@@ -115,7 +115,7 @@ async def test_a_call_that_is_over_is_begun_again(tmp_path: Path, monkeypatch: p
         leave = (await call(here, "trip")).message["result"]
         back = (await call(there, "trip", leave, "monday")).message["result"]
         await call(here, "trip", back, "friday")
-        monkeypatch.setattr("dovetail.gateway.suspended_calls.LETTER_SECONDS", 0.01)
+        monkeypatch.setattr("dovetail.gateway.suspended_calls.WORKER_RESPONSE_TIMEOUT", 0.01)
         late = (await call(there, "trip", back, "friday")).message["error"]
         assert "begin again" in late["message"]
     assert ended == ["trip"]

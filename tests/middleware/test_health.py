@@ -225,7 +225,7 @@ async def test_whoever_subscribed_to_the_health_resource_hears_of_a_change() -> 
 
 @run
 async def test_a_store_is_watched_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.server.server.STORE_LOOK", 0.01)
+    monkeypatch.setattr("dovetail.server.server.STORE_PROBE_INTERVAL", 0.01)
 
     class Away(MemoryStore):
         away = False

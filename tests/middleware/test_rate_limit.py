@@ -16,7 +16,7 @@ from dovetail.middleware import Rate, RateLimit
 from dovetail.middleware import rate_limit as rate
 from dovetail.middleware.middleware_limits import RATE_KEYS, REFUSALS_AT_ONCE
 from dovetail.middleware.token_bucket import Buckets, Windows
-from dovetail.stores.quotas import client_of
+from dovetail.stores.quotas import client_key
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import turns
@@ -305,7 +305,7 @@ def test_a_client_without_a_name_is_its_address_or_its_network(client: Any, name
         id=1, method="ping", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
         scope={"client": client},
     )  # fmt: skip
-    assert client_of(call) == name
+    assert client_key(call) == name
 
 
 @pytest.mark.parametrize("rate", ["", "fast", "0/s", "-1/s", "10", "10/y", "10/s/s", 0, -3, float("inf")])

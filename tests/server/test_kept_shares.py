@@ -13,7 +13,7 @@ from dovetail.server.handles import owner
 from dovetail.server.tasks import owner_index
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore, Store
-from dovetail.stores.store_limits import HANDLES_OWN, PLACE_BYTES, STATE_OWN
+from dovetail.stores.store_limits import BYTES_PER_SLOT, MAX_HANDLE_SLOTS_PER_OWNER, MAX_STATE_SLOTS_PER_OWNER
 from tests.http.talk import NEWEST
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
@@ -145,9 +145,11 @@ async def refused(peer: Peer, **arguments: Any) -> int:
 async def test_a_principal_has_a_share_of_the_handles() -> None:
     server = make()
     ada, bob = Peer(server, principal="ada"), Peer(server, principal="bob")
-    kept = await ada.result("tools/call", name="keep", arguments={"count": HANDLES_OWN * 3 // 4})
+    kept = await ada.result(
+        "tools/call", name="keep", arguments={"count": MAX_HANDLE_SLOTS_PER_OWNER * 3 // 4}
+    )
     handles = kept["structuredContent"]
-    assert await refused(ada, count=HANDLES_OWN // 2) == 1079
+    assert await refused(ada, count=MAX_HANDLE_SLOTS_PER_OWNER // 2) == 1079
     await bob.result("tools/call", name="keep", arguments={})
     await Peer(server).result("tools/call", name="keep", arguments={})
     await ada.result("tools/call", name="release", arguments={"kept": handles[0]})
@@ -155,7 +157,7 @@ async def test_a_principal_has_a_share_of_the_handles() -> None:
     assert await refused(ada) == 1079
 
 
-LARGE = 15 * PLACE_BYTES
+LARGE = 15 * BYTES_PER_SLOT
 """A value that takes sixteen places."""
 
 
@@ -175,7 +177,9 @@ async def test_a_large_value_counts_for_as_many_places_as_it_needs() -> None:
     async with server.running():
         ada, bob = Peer(server, principal="ada"), Peer(server, principal="bob")
         handles = await ada.result(
-            "tools/call", name="keep_large", arguments={"count": HANDLES_OWN // 16, "size": LARGE}
+            "tools/call",
+            name="keep_large",
+            arguments={"count": MAX_HANDLE_SLOTS_PER_OWNER // 16, "size": LARGE},
         )
         assert await refused(ada) == 1079
         assert await code(bob, "keep") == 0
@@ -193,17 +197,17 @@ async def test_a_principal_has_a_share_of_the_state_in_keys_and_in_bytes() -> No
     server = make(roomy())
     async with server.running():
         ada, bob = Peer(server, principal="ada"), Peer(server, principal="bob")
-        assert await code(ada, "remember", first=0, count=STATE_OWN) == 0
-        assert await code(ada, "remember", first=STATE_OWN) == 1079
+        assert await code(ada, "remember", first=0, count=MAX_STATE_SLOTS_PER_OWNER) == 0
+        assert await code(ada, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 1079
         assert await code(bob, "remember", first=0) == 0
         # What is there can be set again and forgotten, which makes room.
         assert await code(ada, "remember", first=7) == 0
-        assert await code(ada, "remember", first=7, size=PLACE_BYTES) == 1079
+        assert await code(ada, "remember", first=7, size=BYTES_PER_SLOT) == 1079
         assert await code(ada, "forget", number=3) == 0
-        assert await code(ada, "remember", first=7, size=PLACE_BYTES) == 0
-        assert await code(ada, "remember", first=STATE_OWN) == 1079
+        assert await code(ada, "remember", first=7, size=BYTES_PER_SLOT) == 0
+        assert await code(ada, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 1079
         assert await code(ada, "remember", first=7) == 0
-        assert await code(ada, "remember", first=STATE_OWN) == 0
+        assert await code(ada, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 0
 
 
 @run
@@ -211,8 +215,8 @@ async def test_a_session_has_a_share_of_the_state_as_well() -> None:
     server = make(roomy())
     async with server.running():
         one, other = Peer(server, NEWEST), Peer(server, NEWEST)
-        assert await code(one, "remember", first=0, count=STATE_OWN // 16, size=LARGE) == 0
-        assert await code(one, "remember", first=STATE_OWN) == 1079
+        assert await code(one, "remember", first=0, count=MAX_STATE_SLOTS_PER_OWNER // 16, size=LARGE) == 0
+        assert await code(one, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 1079
         assert await code(other, "remember", first=0) == 0
 
 
@@ -221,12 +225,12 @@ async def test_one_key_takes_one_place_though_many_set_it_at_once() -> None:
     server = make(roomy())
     async with server.running():
         ada = Peer(server, principal="ada")
-        assert await code(ada, "remember", first=0, count=STATE_OWN - 1) == 0
+        assert await code(ada, "remember", first=0, count=MAX_STATE_SLOTS_PER_OWNER - 1) == 0
         for _ in range(3):
             assert await code(ada, "at_once", times=8) == 0
-        assert await code(ada, "remember", first=STATE_OWN) == 1079
+        assert await code(ada, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 1079
         assert await code(ada, "forget", number=0) == 0
-        assert await code(ada, "remember", first=STATE_OWN) == 0
+        assert await code(ada, "remember", first=MAX_STATE_SLOTS_PER_OWNER) == 0
 
 
 @run
@@ -240,7 +244,7 @@ async def test_state_that_an_older_version_has_written_is_read_and_counted_from_
         ada = Peer(server, principal="ada")
         found = await ada.result("tools/call", name="at_once", arguments={"times": 0})
         assert found["structuredContent"] == 17
-        assert await code(ada, "remember", first=0, count=STATE_OWN) == 0
+        assert await code(ada, "remember", first=0, count=MAX_STATE_SLOTS_PER_OWNER) == 0
         assert await code(ada, "at_once", times=1) == 1079
         assert await code(ada, "forget", number=0) == 0
         assert await code(ada, "at_once", times=1) == 0
@@ -260,7 +264,7 @@ async def rendered(peer: Peer, **arguments: Any) -> tuple[str, str]:
 
 @run
 async def test_a_principal_has_a_share_of_the_bytes_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner_index, "TASKS_OWN", 40)
+    monkeypatch.setattr(owner_index, "MAX_TASK_SLOTS_PER_PRINCIPAL", 40)
     server = make(roomy())
 
     @server.tool(task="required")
@@ -277,5 +281,5 @@ async def test_a_principal_has_a_share_of_the_bytes_of_tasks(monkeypatch: pytest
         assert (await rendered(ada, size=1))[1] == "completed"
         # What is asked for counts as well: tasks of one's own that have ended make room for it, nobody else's do.
         assert (await rendered(ada, size=1, given="x" * LARGE))[1] == "completed"
-        assert await code(ada, "render", size=1, given="x" * (60 * PLACE_BYTES)) != 0
+        assert await code(ada, "render", size=1, given="x" * (60 * BYTES_PER_SLOT)) != 0
         assert (await bob.result("tasks/get", taskId=bobs))["status"] == "completed"

@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Client, Context, Server
 from dovetail.stores import MemoryStore, SqliteStore, Store
-from dovetail.stores.versioned_records import Records
+from dovetail.stores.versioned_records import VersionedRecords
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
 from tests.support.shared import Shared
@@ -263,13 +263,13 @@ async def test_a_worker_that_was_thought_dead_changes_nothing_any_more(shared: S
 
 
 def test_a_task_of_a_newer_version_is_refused_not_guessed() -> None:
-    newer, older = Records(dict[str, int], 2), Records(dict[str, int], 1)
-    assert newer.read(older.write({"a": 1})) == {"a": 1}
+    newer, older = VersionedRecords(dict[str, int], 2), VersionedRecords(dict[str, int], 1)
+    assert newer.decode(older.encode({"a": 1})) == {"a": 1}
     with pytest.raises(Exception, match="newer version"):
-        older.read(newer.write({"a": 1}))
+        older.decode(newer.encode({"a": 1}))
     for damaged in (b"", b"1", b"1 {", b"x {}", b'{"a":1}'):
         with pytest.raises(Exception, match=r"version|damaged"):
-            older.read(damaged)
+            older.decode(damaged)
 
 
 @run

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from dovetail.stores import Store, StoreFull
-from dovetail.stores.quotas import Places, free, renew, take_place
+from dovetail.stores.quotas import Quota, acquire_slot, release, renew
 from tests.support.aio import run_limited
 from tests.support.waiting import until
 
@@ -275,20 +275,22 @@ class SharedStoreContract(StoreContract):
 
     def test_an_owner_has_so_many_places_and_all_have_so_many_together(self) -> None:
         async def scenario(store: Store, clock: Clock) -> None:
-            places = Places(store, "thing", own=3, total=5)
-            first = [await places.take("ann", 100) for _ in range(3)]
+            places = Quota(store, "thing", own=3, total=5)
+            first = [await places.acquire("ann", 100) for _ in range(3)]
             with pytest.raises(StoreFull, match="3 things of one owner"):
-                await places.take("ann", 100)
-            await free(store, first[0])
-            await places.take("ann", 100)
+                await places.acquire("ann", 100)
+            await release(store, first[0])
+            await places.acquire("ann", 100)
             for _ in range(2):
-                await places.take("bob", 100)
+                await places.acquire("bob", 100)
             with pytest.raises(StoreFull, match="5 things"):
-                await places.take("bob", 100)
+                await places.acquire("bob", 100)
             await renew(store, first[1], self.tick)
             await self.later(clock, 1.5)
             # One has run out, and what was refused has left nothing behind.
-            taken = await asyncio.gather(*(places.take("bob", 100) for _ in range(3)), return_exceptions=True)
+            taken = await asyncio.gather(
+                *(places.acquire("bob", 100) for _ in range(3)), return_exceptions=True
+            )
             assert sum(isinstance(one, StoreFull) for one in taken) == 2, taken
 
         self.check(scenario)
@@ -296,7 +298,7 @@ class SharedStoreContract(StoreContract):
     def test_many_places_are_taken_to_the_last(self) -> None:
         async def scenario(store: Store, clock: Clock) -> None:
             taken: set[str] = set()
-            while (place := await take_place(store, "many", 300, b"x", None)) is not None:
+            while (place := await acquire_slot(store, "many", 300, b"x", None)) is not None:
                 assert place not in taken
                 taken.add(place)
             assert len(taken) == 300

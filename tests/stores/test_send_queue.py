@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.stores import MemoryStore, StoreError, StoreFull, StoreUnavailable
 from dovetail.stores import send_queue as module
-from dovetail.stores.send_queue import Outbox
+from dovetail.stores.send_queue import SendQueue
 from tests.support.aio import run
 from tests.support.waiting import HANG, turns, until
 
@@ -29,14 +29,14 @@ class Away(MemoryStore):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NEWS_PAUSE", 0.01)
+    monkeypatch.setattr(module, "SEND_QUEUE_RETRY_DELAY", 0.01)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreFull()])
 @run
 async def test_news_waits_for_a_store_that_is_away_or_full_and_leaves_in_order(error: StoreError) -> None:
     store = Away()
-    outbox = Outbox(store, 10)
+    outbox = SendQueue(store, 10)
     store.error = error
     for number in range(3):
         outbox.put("news", b"%d" % number)
@@ -51,12 +51,12 @@ async def test_news_waits_for_a_store_that_is_away_or_full_and_leaves_in_order(e
 async def test_listeners_are_told_that_news_was_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "NEWS_SECONDS", 0.05)
+    monkeypatch.setattr(module, "SEND_QUEUE_TIMEOUT", 0.05)
     store = Away()
-    outbox = Outbox(store, 10)
+    outbox = SendQueue(store, 10)
     store.error = StoreUnavailable("away")
     outbox.put("news", b"lost")
-    await until(lambda: "other processes were not told" in caplog.text)
+    await until(lambda: "publish to other processes failed" in caplog.text)
     store.error = None
     # Nobody has anything else to say, and still they hear of it.
     await until(lambda: store.taken == [("", b"")])
@@ -68,7 +68,7 @@ async def test_listeners_are_told_that_news_was_given_up(
 @run
 async def test_listeners_are_told_that_there_was_more_news_than_may_wait() -> None:
     store = Away()
-    outbox = Outbox(store, 3)
+    outbox = SendQueue(store, 3)
     for number in range(5):
         outbox.put("news", b"%d" % number)
     await until(lambda: len(store.taken) == 4)
@@ -79,7 +79,7 @@ async def test_listeners_are_told_that_there_was_more_news_than_may_wait() -> No
 @run
 async def test_a_piece_that_no_store_takes_holds_nobody_up() -> None:
     store = Away()
-    outbox = Outbox(store, 10)
+    outbox = SendQueue(store, 10)
     store.error = StoreError("too large")
     outbox.put("news", b"large")
     await turns(5)
@@ -93,7 +93,7 @@ async def test_a_piece_that_no_store_takes_holds_nobody_up() -> None:
 @run
 async def test_an_outbox_that_closes_waits_for_nobody() -> None:
     store = Away()
-    outbox = Outbox(store, 10)
+    outbox = SendQueue(store, 10)
     store.error = StoreUnavailable("away")
     outbox.put("news", b"1")
     await turns(5)
@@ -104,7 +104,7 @@ async def test_an_outbox_that_closes_waits_for_nobody() -> None:
 @run
 async def test_a_store_that_refuses_everything_keeps_nobody_else_from_working() -> None:
     store = Away()
-    outbox = Outbox(store, 10)
+    outbox = SendQueue(store, 10)
     store.error = StoreError("of a newer version")
     outbox.put("news", b"1")
     await until(lambda: store.tries > 3)

@@ -229,7 +229,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
     other.execute("create table theirs (a)")
     other.close()
     store = SqliteStore(path)
-    with pytest.raises(StoreUnavailable, match="something else"):
+    with pytest.raises(StoreUnavailable, match="another application"):
         await store.put("a", b"1")
     await store.close()
 
@@ -275,7 +275,7 @@ def half_written(path: Path, copy: Path, cut: int) -> None:
 
 
 def test_who_was_cut_off_knows_that_news_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.stores.pubsub.BUS_BACKLOG", 1 << 20)
+    monkeypatch.setattr("dovetail.stores.pubsub.MAX_PUBSUB_BACKLOG_BYTES", 1 << 20)
 
     @run
     async def scenario() -> None:
@@ -403,7 +403,7 @@ async def test_the_folder_of_sockets_is_only_ours(
     folder.mkdir()
     folder.chmod(0o777)
     store = SqliteStore(tmp_path / "s.db")
-    with pytest.raises(StoreUnavailable, match="only this user"):
+    with pytest.raises(StoreUnavailable, match="private folder of this user"):
         await store.publish("news", b"1")
     folder.chmod(0o700)
     heard: list[bytes] = []

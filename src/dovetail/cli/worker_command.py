@@ -8,7 +8,7 @@ import msgspec
 
 from ..cluster.task_worker import work
 from ..errors import DovetailError
-from ..stores.store_limits import WORKER_TASKS
+from ..stores.store_limits import MAX_WORKER_TASKS
 from ..stores.store_urls import check
 from ..transports.bind_address import print_line
 from ..transports.main_loop import Stop
@@ -23,9 +23,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--tasks",
         type=option_sources.number(1),
-        default=WORKER_TASKS,
+        default=MAX_WORKER_TASKS,
         metavar="N",
-        help=f"at once (default: {WORKER_TASKS})",
+        help=f"at once (default: {MAX_WORKER_TASKS})",
     )
     result.add_argument("--json", action="store_true", help="say what it works for as JSON, on stderr")
     return result

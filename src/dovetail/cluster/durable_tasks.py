@@ -35,7 +35,7 @@ from ..server.tasks.task_jobs import Job
 from ..server.tasks.task_notifications import publish, tell
 from ..server.tasks.task_store import KeptTasks, key_of
 from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.store_limits import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
+from ..stores.store_limits import HEARTBEATS_PER_TASK_SCAN, LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL
 from ..wire.dialects.dialect import error_from_wire, wire_error
 from .process_registry import Holders
 from .stored_steps import Steps
@@ -102,7 +102,7 @@ class DurableTasks:
         """Take the lease of a task that begins here."""
         machine = job.machine
         key = key_of(machine)
-        job.fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        job.fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
         await self._kept.note_work(machine)
         self._listen(machine.id, key)
 
@@ -193,19 +193,19 @@ class DurableTasks:
                 await self._spreading.look()
                 await self._holders.sign(self._me)
                 await self._renew()
-                if turn % TASK_LOOKS == 0 or self._spreading.working or deserted.is_set():
+                if turn % HEARTBEATS_PER_TASK_SCAN == 0 or self._spreading.working or deserted.is_set():
                     deserted.clear()
                     await self._look()
                 await self._pause(deserted)
             except StoreError as error:
                 log.warning("tasks could not be looked after: %s", error.message)
-                await asyncio.sleep(TASK_LOOK)
+                await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
 
     async def _pause(self, deserted: asyncio.Event) -> None:
         """Wait for the next turn; it comes early when somebody has died."""
-        for _ in range(TASK_LOOKS):
+        for _ in range(HEARTBEATS_PER_TASK_SCAN):
             try:
-                async with asyncio.timeout(TASK_LOOK / TASK_LOOKS):
+                async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL / HEARTBEATS_PER_TASK_SCAN):
                     await deserted.wait()
                     return
             except TimeoutError:
@@ -233,7 +233,7 @@ class DurableTasks:
         key = await self._kept.work_key(id)
         if key is None or id in self._held:
             return
-        fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
         if fence and id not in self._held:
             await self._take_up(id, key, fence)
         job = self._worker.job(id)
@@ -242,7 +242,7 @@ class DurableTasks:
 
     async def _renew(self) -> None:
         for id, (key, _) in tuple(self._held.items()):
-            number = await self._store.lease(key, self._me, LEASE_SECONDS)
+            number = await self._store.lease(key, self._me, LEASE_LIFETIME)
             job = self._worker.job(id)
             if job is None or id not in self._held or number == job.fence:
                 continue
@@ -261,7 +261,7 @@ class DurableTasks:
         for id, key in await self._kept.unfinished():
             if id in self._held or await self._awaits_worker(key):
                 continue
-            fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+            fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
             if fence and id not in self._held:
                 try:
                     await self._take_up(id, key, fence)
@@ -367,7 +367,7 @@ class DurableTasks:
             ProtocolError: ``task_already_completed``.
         """
         key = key_of(task)
-        fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
         if not fence:
             await self._tell(task, Command(cancel=True, reason=reason))
             return
@@ -398,7 +398,7 @@ class DurableTasks:
         async with self.news(task.id) as changed:
             await self._store.publish(_commands(task.id), msgspec.json.encode(command))
             try:
-                async with asyncio.timeout(TASK_LOOK):
+                async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL):
                     await changed.wait()
             except TimeoutError:
                 pass
@@ -428,7 +428,7 @@ class DurableTasks:
     async def _follow(self, job: Job, changed: asyncio.Event) -> None:
         while not job.machine.over:
             try:
-                async with asyncio.timeout(TASK_LOOK):
+                async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL):
                     await changed.wait()
             except TimeoutError:
                 pass  # look all the same: its worker may be dead

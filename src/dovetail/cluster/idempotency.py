@@ -33,8 +33,14 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.store_limits import LEASE_SECONDS, ONCE_GRACE, ONCE_KEY, ONCE_LOOK, ONCE_SECONDS
-from ..stores.versioned_records import Records
+from ..stores.store_limits import (
+    DISCONNECTED_CALL_GRACE_PERIOD,
+    IDEMPOTENCY_POLL_INTERVAL,
+    IDEMPOTENT_RESULT_LIFETIME,
+    LEASE_LIFETIME,
+    MAX_IDEMPOTENCY_KEY_LENGTH,
+)
+from ..stores.versioned_records import VersionedRecords
 from ..wire.dialects.dialect import error_from_wire, wire_error
 from ..wire.seal import digest
 from .process_registry import ended, passport
@@ -61,7 +67,7 @@ class _Record(Struct, omit_defaults=True):
     """Who is at it: the owner of the lease, and the passport of its process."""
 
 
-_records = Records(_Record)
+_records = VersionedRecords(_Record)
 
 
 class IdempotentCalls:
@@ -151,7 +157,7 @@ class IdempotentCalls:
 
     async def _claim(self, name: str, mark: str, me: str, record: _Record | None, call: Call) -> int | None:
         """Take the call and note that it begins: our fence. 0: somebody is at it; None: it is to be read again."""
-        fence = await self._store.lease(name, me, LEASE_SECONDS)
+        fence = await self._store.lease(name, me, LEASE_LIFETIME)
         begun: bool | None = None
         try:
             if fence:
@@ -163,7 +169,7 @@ class IdempotentCalls:
 
     async def _read(self, name: str, mark: str) -> _Record | None:
         data = await self._store.get(name)
-        record = None if data is None else _records.read(data)
+        record = None if data is None else _records.decode(data)
         if record is not None and record.mark != mark:
             raise ProtocolError(
                 "invalid_params", "the idempotency key stands for a call with other arguments"
@@ -174,16 +180,19 @@ class IdempotentCalls:
         self, name: str, mark: str, me: str, record: _Record | None, fence: int, call: Call
     ) -> bool | None:
         """Note that the call begins; None when it has meanwhile begun or ended elsewhere."""
-        new = _records.write(_Record(mark, holder=(me, passport().decode())))
+        new = _records.encode(_Record(mark, holder=(me, passport().decode())))
         if record is None:
-            return await self._store.put(name, new, ttl=ONCE_SECONDS, only_new=True, fence=fence) or None
+            return (
+                await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, only_new=True, fence=fence)
+                or None
+            )
         # Results are kept before leases are given back: what is open now was left by the dead.
         record = await self._read(name, mark)
         if record is None or not _open(record):
             return None
         if not harmless(self._tools.get(call.params.name)):
             raise ProtocolError("call_interrupted", data={"tool": call.params.name})
-        return await self._store.put(name, new, ttl=ONCE_SECONDS, fence=fence) or None
+        return await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence) or None
 
     # --- working ------------------------------------------------------------------------------------------------
 
@@ -229,11 +238,11 @@ class IdempotentCalls:
 
     async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> int:
         """Write what came of it; how many bytes that took."""
-        data = _records.write(record)
+        data = _records.encode(record)
         if not self._results.fits(len(data)):
-            data = _records.write(_failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call))
+            data = _records.encode(_failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call))
         try:
-            await self._store.put(name, data, ttl=ONCE_SECONDS, fence=fence)
+            await self._store.put(name, data, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence)
         except StoreError as error:
             # It was done, and its caller is told so; only a repeat will hear that nobody knows.
             log.warning("the result of a call was not kept: %s", error.message)
@@ -256,7 +265,7 @@ class IdempotentCalls:
         if lost and self._abandoned.acquire():
             work.add_done_callback(lambda _: self._abandoned.release())
             loop = asyncio.get_running_loop()
-            loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
+            loop.call_later(DISCONNECTED_CALL_GRACE_PERIOD, lambda: self._waiting[name] or work.cancel())
         else:
             # The runner does not wait for it: it counts here until its handler has ended.
             self._requests.in_use += 1
@@ -269,7 +278,7 @@ class IdempotentCalls:
         stop = self._store.subscribe(name, lambda _: news.set())
         self._waiting[name] += 1
         try:
-            async with asyncio.timeout(ONCE_LOOK):
+            async with asyncio.timeout(IDEMPOTENCY_POLL_INTERVAL):
                 await news.wait()
         except TimeoutError:
             pass  # it is looked at again
@@ -305,11 +314,12 @@ def _answer(record: _Record, call: Call) -> Raw:
 def _checked(key: Any) -> str:
     if (
         not isinstance(key, str)
-        or not 0 < len(key) <= ONCE_KEY
+        or not 0 < len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH
         or not all("!" <= letter <= "~" for letter in key)
     ):
         raise ProtocolError(
-            "invalid_params", f"an idempotency key has 1 to {ONCE_KEY} visible ASCII characters"
+            "invalid_params",
+            f"an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} visible ASCII characters",
         )
     return key
 

@@ -1,7 +1,7 @@
 """Letters between the processes that serve the sessions of one server: to one of them, or to all.
 
 A process has an id that is new with each start, and is there as long as its key is in the store; it renews that key, so
-one that was killed is gone `LEASE_SECONDS` later, for others of its machine at once. Letters of one process to another
+one that was killed is gone `LEASE_LIFETIME` later, for others of its machine at once. Letters of one process to another
 arrive in order, or not at all.
 """
 
@@ -21,8 +21,13 @@ from msgspec import Struct
 
 from ..drivers.heartbeat import repeat
 from ..stores.base import Store, StoreError
-from ..stores.send_queue import Outbox
-from ..stores.store_limits import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
+from ..stores.send_queue import SendQueue
+from ..stores.store_limits import (
+    LEASE_LIFETIME,
+    MAX_QUEUED_MESSAGES,
+    WORKER_PROBE_DELAY,
+    WORKER_RESPONSE_TIMEOUT,
+)
 from ..wire.frames import RequestId
 from .process_registry import ended, passport
 
@@ -173,7 +178,7 @@ class MessageBus:
         """Processes to watch: a handful, so they stay until they are gone."""
         self._store = store
         self._place = hashlib.sha256(server.encode()).hexdigest()[:16]
-        self._outbox = Outbox(store, LETTERS_WAITING)
+        self._outbox = SendQueue(store, MAX_QUEUED_MESSAGES)
         self._numbers = itertools.count(1)
         self._questions: dict[int, asyncio.Future[Known]] = {}
         self._stops: list[Callable[[], None]] = []
@@ -192,7 +197,7 @@ class MessageBus:
         for topic in (self._topic(), self._topic(self.me)):
             self._stops.append(self._store.subscribe(topic, self._take))
         await self._live()
-        self._beat = asyncio.create_task(repeat(LEASE_SECONDS / 3, self._renew), name="dovetail-mail")
+        self._beat = asyncio.create_task(repeat(LEASE_LIFETIME / 3, self._renew), name="dovetail-mail")
 
     async def stop(self) -> None:
         beat, self._beat = self._beat, None
@@ -226,8 +231,8 @@ class MessageBus:
         self._send(worker, _Envelope(self.me, number, False, letter))
         away: StoreError | None = None
         try:
-            async with asyncio.timeout(LETTER_SECONDS):
-                while not (await asyncio.wait({reply}, timeout=LETTER_LOOK))[0]:
+            async with asyncio.timeout(WORKER_RESPONSE_TIMEOUT):
+                while not (await asyncio.wait({reply}, timeout=WORKER_PROBE_DELAY))[0]:
                     try:
                         if not await self.alive(worker):
                             return None
@@ -280,7 +285,7 @@ class MessageBus:
             self._send(envelope.sender, _Envelope(self.me, envelope.number, True, answer or Done(False)))
 
     async def _live(self) -> None:
-        await self._store.put(self._key(self.me), passport(), ttl=LEASE_SECONDS)
+        await self._store.put(self._key(self.me), passport(), ttl=LEASE_LIFETIME)
 
     async def _renew(self) -> None:
         """Renew the entry of this process, and find the processes whose entries have expired."""
@@ -288,12 +293,12 @@ class MessageBus:
         begun = time()
         try:
             await self._live()
-            if time() - begun > LETTER_LOOK:
-                self._doubtful = time() + LEASE_SECONDS / 2
+            if time() - begun > WORKER_PROBE_DELAY:
+                self._doubtful = time() + LEASE_LIFETIME / 2
             for worker in tuple(self.watched):
                 if not await self.alive(worker):
                     self.watched.discard(worker)
                     self.lost(worker)
         except StoreError as error:
-            self._doubtful = time() + LEASE_SECONDS
+            self._doubtful = time() + LEASE_LIFETIME
             log.warning("the entry of this process was not renewed: %s", error.message)

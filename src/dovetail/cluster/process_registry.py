@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..stores.base import split
-from ..stores.store_limits import LEASE_SECONDS
+from ..stores.store_limits import LEASE_LIFETIME
 
 if TYPE_CHECKING:
     from ..server.tasks.task_store import KeptTasks
@@ -74,7 +74,7 @@ class Holders:
 
     async def sign(self, me: str) -> None:
         """Write the passport of this process, for longer than its leases last; ``me`` is their holder."""
-        await self._kept.store.put(f"{_FOLDER}/{me}", passport(), ttl=3 * LEASE_SECONDS)
+        await self._kept.store.put(f"{_FOLDER}/{me}", passport(), ttl=3 * LEASE_LIFETIME)
 
     async def bury(self) -> bool:
         """Release the leases of ended processes; whether there were any."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ..core.subscriptions import Hub, News, Subscriber, above
-from ..stores.store_limits import RECENT_NEWS, RECENT_SECONDS
+from ..stores.store_limits import MAX_REPLAY_BUFFER_CHANGES, REPLAY_BUFFER_PERIOD
 
 
 class ReplayBuffer:
@@ -32,8 +32,8 @@ class ReplayBuffer:
         self._last[key] = (now, news)
         while True:
             oldest = next(iter(self._last))
-            if self._last[oldest][0] > now - RECENT_SECONDS:
-                if len(self._last) <= RECENT_NEWS:
+            if self._last[oldest][0] > now - REPLAY_BUFFER_PERIOD:
+                if len(self._last) <= MAX_REPLAY_BUFFER_CHANGES:
                     return
                 self._whole_since = self._last[oldest][0]
             del self._last[oldest]
@@ -44,7 +44,7 @@ class ReplayBuffer:
 
     def tell_again(self, subscriber: Subscriber, uris: Collection[str] | None) -> None:
         """Tell one session what it may have missed; with ``uris``, of these alone."""
-        since = self._clock() - RECENT_SECONDS
+        since = self._clock() - REPLAY_BUFFER_PERIOD
         if self._whole_since > since:
             self._hub.refresh(subscriber)
             return

@@ -27,13 +27,13 @@ from ..drivers.shielding import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
-from ..stores.quotas import Places, free, holder, owner_of
+from ..stores.quotas import Quota, owner_of_slots, quota_owner, release
 from ..stores.store_limits import (
-    EVENTS_UNKEPT,
-    PLACE_BYTES,
-    SESSION_ATTEMPTS,
-    SESSIONS_ALL_KEPT,
-    SESSIONS_KEPT,
+    BYTES_PER_SLOT,
+    MAX_UNSTORED_EVENTS,
+    SESSION_WRITE_ATTEMPTS,
+    STORED_SESSIONS_FACTOR,
+    STORED_SESSIONS_FACTOR_PER_PRINCIPAL,
 )
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.http_exchange import HttpService
@@ -130,18 +130,22 @@ class SharedSessions:
         lifetime, who = self._options.session_lifetime, live.session.principal
         places: tuple[str, ...] = ()
         try:
-            places = await self._shares(who).take(owner_of(who, scope), lifetime)
+            places = await self._shares(who).acquire(quota_owner(who, scope), lifetime)
             live.kept = StoredSession(self._clock() + lifetime, live.session.phase, places=places)
-            await self._store.put(_key(live), records.write(live.kept), ttl=lifetime)
+            await self._store.put(_key(live), records.encode(live.kept), ttl=lifetime)
         except BaseException:
             self._sessions.leave(live)  # nobody has its id
-            await free(self._store, places)
+            await release(self._store, places)
             raise
 
-    def _shares(self, who: Principal | None) -> Places:
+    def _shares(self, who: Principal | None) -> Quota:
         limits = self._service.limits
-        own = 2 * limits.max_sessions if who is None else SESSIONS_KEPT * limits.max_sessions_per_principal
-        return Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.max_sessions)
+        own = (
+            2 * limits.max_sessions
+            if who is None
+            else STORED_SESSIONS_FACTOR_PER_PRINCIPAL * limits.max_sessions_per_principal
+        )
+        return Quota(self._store, "session", own=own, total=STORED_SESSIONS_FACTOR * limits.max_sessions)
 
     async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id as any process has left it, or why there is none."""
@@ -151,7 +155,7 @@ class SharedSessions:
             data = None if session is None else await self._store.get(f"session/{name_of(id)}/state")
             if session is None or data is None:
                 return unknown_session()
-            kept = records.read(data)
+            kept = records.decode(data)
             if id in sessions:  # somebody else was faster
                 return sessions.find(id, principal)
             session.phase, session.queue, session.log_level = kept.phase, kept.queue, kept.log_level
@@ -178,37 +182,37 @@ class SharedSessions:
     async def _save(
         self, live: LiveSession, before: StoredSession, wish: StoredSession, listener: str | None
     ) -> None:
-        kept, data = before, records.write(before)
+        kept, data = before, records.encode(before)
         try:
-            for _ in range(SESSION_ATTEMPTS):
+            for _ in range(SESSION_WRITE_ATTEMPTS):
                 new = merged(kept, before, wish, listener)
                 ttl = max(new.until - self._clock(), 1.0)
                 new = await self._fitted(live, new, ttl)
-                if await self._store.put(_key(live), records.write(new), expect=data, ttl=ttl):
+                if await self._store.put(_key(live), records.encode(new), expect=data, ttl=ttl):
                     break
-                await free(self._store, set(new.places).difference(kept.places))
+                await release(self._store, set(new.places).difference(kept.places))
                 # The very bytes: a newer version may have written more than we know of.
                 data = await self._read(live)
-                kept = records.read(data)
+                kept = records.decode(data)
             else:
                 raise Refusal(1008, message="the session is being changed by too many at once", retry_after=1)
         except (Refusal, StoreError):
             self._adopt(live, live.kept, anyway=True)  # what others have written meanwhile stays
             raise
-        await free(self._store, set(kept.places).difference(new.places))
+        await release(self._store, set(kept.places).difference(new.places))
         self._adopt(live, new)
-        self.mail.tell(None, Changed(name_of(live.id), records.write(new)))
+        self.mail.tell(None, Changed(name_of(live.id), records.encode(new)))
 
     async def _fitted(self, live: LiveSession, new: StoredSession, ttl: float) -> StoredSession:
         """A session that has become large takes more places. Raises: StoreFull."""
-        size = len(records.write(new))
-        if size <= PLACE_BYTES or not new.places:
+        size = len(records.encode(new))
+        if size <= BYTES_PER_SLOT or not new.places:
             return new
         shares = self._shares(live.session.principal)
-        return replace(new, places=await shares.fit(holder(new.places), new.places, ttl, size))
+        return replace(new, places=await shares.resize(owner_of_slots(new.places), new.places, ttl, size))
 
     async def _kept(self, live: LiveSession) -> StoredSession:
-        return records.read(await self._read(live))
+        return records.decode(await self._read(live))
 
     async def _read(self, live: LiveSession) -> bytes:
         data = await self._store.get(_key(live))
@@ -239,7 +243,7 @@ class SharedSessions:
         self.mail.tell(None, Ended(name_of(live.id)))
         self._sessions.end(live)
         if gone:
-            await free(self._store, places)
+            await release(self._store, places)
 
     def end_soon(self, live: LiveSession) -> None:
         """`end` for those who cannot wait."""
@@ -352,7 +356,7 @@ class SharedSessions:
                 entries[-1].number, [(entry.number, cast("str", entry.text).encode()) for entry in entries]
             )
         # What it wrote last may have reached the client alone: none of those numbers may be given again.
-        log.general.written += EVENTS_UNKEPT
+        log.general.written += MAX_UNSTORED_EVENTS
         return False
 
     def vacate(self, live: LiveSession) -> None:
@@ -384,7 +388,7 @@ class SharedSessions:
         live = self._here.get(letter.session)
         if live is not None:
             try:
-                self._adopt(live, records.read(letter.record))
+                self._adopt(live, records.decode(letter.record))
             except StoreUnreadable as error:
                 log.warning("a session is used by a newer version as well: %s", error.message)
 

@@ -23,8 +23,8 @@ from ..errors import DovetailError
 from ..server.execution import Enter
 from ..settings import NEWS_WAITING
 from ..stores.base import GAP, Store
-from ..stores.send_queue import Outbox
-from ..stores.store_limits import STORE_LOOK, TASK_LOOK
+from ..stores.send_queue import SendQueue
+from ..stores.store_limits import STORE_PROBE_INTERVAL, TASK_HEARTBEAT_INTERVAL
 from ..wire.seal import Keys, Seal
 from .replay_buffer import ReplayBuffer
 
@@ -70,14 +70,14 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
 async def probe(store: Store) -> None:
     """Whether the store takes and gives. Raises: StoreError."""
     key = f"health/{secrets.token_hex(4)}"
-    await store.put(key, b"1", ttl=STORE_LOOK)
+    await store.put(key, b"1", ttl=STORE_PROBE_INTERVAL)
     await store.delete(key)
 
 
 async def _watch_tasks(server: Server) -> None:
     """Look after tasks, ours and those of the dead, from the first tool on that may run as one."""
     while server.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
-        await asyncio.sleep(TASK_LOOK)
+        await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
     if server.tasks.tasks.durable is not None:
         await server.tasks.tasks.durable.watch()
 
@@ -99,7 +99,7 @@ class _Spread:
         # Servers of another name may share the store.
         self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
         self._me = secrets.token_bytes(8)
-        self._outbox = Outbox(store, NEWS_WAITING)
+        self._outbox = SendQueue(store, NEWS_WAITING)
         self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
         self._hub.spread = self._spread
         self._recent = ReplayBuffer(self._hub, time.monotonic)

@@ -15,15 +15,15 @@ from msgspec import Struct
 from ..settings import Limits
 from ..stores.base import Store, StoreError
 from ..stores.store_limits import (
-    EVENT_SECONDS,
-    EVENTS_ALL_BYTES,
-    EVENTS_BYTES,
-    EVENTS_PAUSE,
-    EVENTS_WAITING,
-    SHARE_GROUPS,
-    SHARE_OVERHEAD,
+    ENTRY_OVERHEAD_BYTES,
+    EVENT_WRITE_DELAY,
+    MAX_STORED_EVENT_BYTES,
+    MAX_STORED_EVENT_BYTES_PER_SESSION,
+    MAX_UNWRITTEN_EVENT_BYTES,
+    OWNER_GROUPS,
+    STORED_EVENT_LIFETIME,
 )
-from ..stores.versioned_records import Records
+from ..stores.versioned_records import VersionedRecords
 from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
 
@@ -40,7 +40,7 @@ class StoredEvent(Struct, array_like=True, frozen=True):
     """The call whose stream it is; None for the general stream, and for an array."""
 
 
-_records = Records(list[StoredEvent])
+_records = VersionedRecords(list[StoredEvent])
 
 
 class StoredEvents:
@@ -50,7 +50,12 @@ class StoredEvents:
         self._store = store
         self._keep = limits.max_replay_events
         self._bytes = limits.max_replay_bytes_per_session
-        self._shares = _Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
+        self._shares = _Shares(
+            clock,
+            seconds=STORED_EVENT_LIFETIME,
+            own=MAX_STORED_EVENT_BYTES_PER_SESSION,
+            total=MAX_STORED_EVENT_BYTES,
+        )
         self._waiting: dict[str, list[StoredEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
@@ -59,7 +64,7 @@ class StoredEvents:
     def keep(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
         """Write an event, or the end of ``stream``, soon."""
         size = 0 if event is None else len(event)
-        if self._size + size > EVENTS_WAITING:
+        if self._size + size > MAX_UNWRITTEN_EVENT_BYTES:
             return  # the store is slow or away: the gap is seen by whoever reads
         self._size += size
         entry = StoredEvent(
@@ -71,7 +76,7 @@ class StoredEvents:
         if stream.number != GENERAL:
             self._write_now()
         elif self._soon is None:
-            self._soon = asyncio.get_running_loop().call_later(EVENTS_PAUSE, self._write_now)
+            self._soon = asyncio.get_running_loop().call_later(EVENT_WRITE_DELAY, self._write_now)
 
     def _write_now(self) -> None:
         if self._soon is not None:
@@ -94,11 +99,11 @@ class StoredEvents:
                     break
 
     async def _append(self, session: str, entries: list[StoredEvent]) -> None:
-        data = _records.write(entries)
+        data = _records.encode(entries)
         if len(data) <= self._bytes and self._shares.take(session, len(data)):
             # Of large entries fewer stay, so that all of a session together have a bound.
             keep = min(self._keep, self._bytes // len(data))
-            await self._store.append(f"events/{session}", data, keep=keep, ttl=EVENT_SECONDS)
+            await self._store.append(f"events/{session}", data, keep=keep, ttl=STORED_EVENT_LIFETIME)
 
     async def read(self, session: str, stream: str) -> list[StoredEvent]:
         """What there is of one stream, oldest first."""
@@ -107,7 +112,7 @@ class StoredEvents:
         while page := await self._store.scan(f"events/{session}", after=after):
             after = page[-1][0]
             for _, data in page:
-                found += [entry for entry in _records.read(data) if entry.stream == stream]
+                found += [entry for entry in _records.decode(data) if entry.stream == stream]
         return found
 
     async def close(self) -> None:
@@ -129,14 +134,14 @@ class _Shares:
         self._most_own, self._most = own, total
         self._since = clock()
         self._all = 0
-        self._own = [0] * SHARE_GROUPS
+        self._own = [0] * OWNER_GROUPS
         """By the owner's place: a few share one, which costs them time and never safety."""
 
     def take(self, owner: str, size: int) -> bool:
         """Whether so many bytes more may stay for the whole time."""
         if abs(self._clock() - self._since) > self._seconds:
-            self._since, self._all, self._own = self._clock(), 0, [0] * SHARE_GROUPS
-        place, size = hash(owner) % SHARE_GROUPS, size + SHARE_OVERHEAD
+            self._since, self._all, self._own = self._clock(), 0, [0] * OWNER_GROUPS
+        place, size = hash(owner) % OWNER_GROUPS, size + ENTRY_OVERHEAD_BYTES
         if self._all + size > self._most or self._own[place] + size > self._most_own:
             return False
         self._all += size

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from ..stores.base import Bounded, Store
+from ..stores.base import BoundedStore, Store
 from ..stores.store_limits import (
-    ONCE_ALL,
-    ONCE_ALL_BYTES,
-    ONCE_BYTES,
-    ONCE_OWN,
-    ONCE_PART_BYTES,
-    ONCE_PART_ENTRIES,
-    SHARE_OVERHEAD,
+    ENTRY_OVERHEAD_BYTES,
+    IDEMPOTENT_BYTES_DIVISOR,
+    IDEMPOTENT_ENTRIES_DIVISOR,
+    MAX_IDEMPOTENT_BYTES,
+    MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL,
+    MAX_IDEMPOTENT_RESULTS,
+    MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL,
 )
 
 
@@ -43,18 +43,21 @@ class Results:
     """The results of one process in ``store``, of which they take a part and no more."""
 
     def __init__(self, store: Store) -> None:
-        entries, size = ONCE_ALL, ONCE_ALL_BYTES
-        if isinstance(store, Bounded):
-            entries = min(entries, max(store.most_entries // ONCE_PART_ENTRIES, 1))
-            size = min(size, store.most_bytes // ONCE_PART_BYTES)
+        entries, size = MAX_IDEMPOTENT_RESULTS, MAX_IDEMPOTENT_BYTES
+        if isinstance(store, BoundedStore):
+            entries = min(entries, max(store.max_entries // IDEMPOTENT_ENTRIES_DIVISOR, 1))
+            size = min(size, store.max_bytes // IDEMPOTENT_BYTES_DIVISOR)
         self._entries, self._bytes = entries, size
-        self._own, self._own_bytes = min(ONCE_OWN, entries), min(ONCE_BYTES, size)
+        self._own, self._own_bytes = (
+            min(MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL, entries),
+            min(MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL, size),
+        )
         self._all = _Kept()
         self._owners: dict[str, _Kept] = {}
 
     def fits(self, size: int) -> bool:
         """Whether one result of so many bytes is within what its owner has."""
-        return size + SHARE_OVERHEAD <= self._own_bytes
+        return size + ENTRY_OVERHEAD_BYTES <= self._own_bytes
 
     def add(self, name: str, size: int) -> list[str]:
         """Note that a result was kept; those that give way to it are returned, and are to be deleted.
@@ -63,8 +66,8 @@ class Results:
         """
         owner = _owner(name)
         own = self._owners.setdefault(owner, _Kept())
-        own.add(name, size + SHARE_OVERHEAD)
-        self._all.add(name, size + SHARE_OVERHEAD)
+        own.add(name, size + ENTRY_OVERHEAD_BYTES)
+        self._all.add(name, size + ENTRY_OVERHEAD_BYTES)
         gone: list[str] = []
         while own.over(self._own, self._own_bytes):
             gone.append(self._forget(next(iter(own.names))))

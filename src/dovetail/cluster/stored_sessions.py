@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..core.channel import Session
-from ..stores.versioned_records import Records
+from ..stores.versioned_records import VersionedRecords
 
 
 class StoredSession(Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class StoredSession(Struct, frozen=True, omit_defaults=True):
     places: tuple[str, ...] = ()
 
 
-records = Records(StoredSession)
+records = VersionedRecords(StoredSession)
 
 
 def name_of(id: str) -> str:

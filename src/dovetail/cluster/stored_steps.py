@@ -22,15 +22,15 @@ from ..errors import ProtocolError
 from ..server.handles import owner
 from ..server.registry.component_tables import RegisteredTool
 from ..stores.base import Store, StoreError
-from ..stores.store_limits import LEASE_SECONDS, STEP_LOOK
-from ..stores.versioned_records import Records
+from ..stores.store_limits import LEASE_LIFETIME, STEP_POLL_INTERVAL
+from ..stores.versioned_records import VersionedRecords
 from ..wire.seal import digest
 from .stored_results import Results, results_of
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
-_records: Records[Any] = Records(cast("Any", Any))
+_records: VersionedRecords[Any] = VersionedRecords(cast("Any", Any))
 
 
 class _Step(Struct, omit_defaults=True):
@@ -38,7 +38,7 @@ class _Step(Struct, omit_defaults=True):
     value: Any = None
 
 
-_steps = Records(_Step)
+_steps = VersionedRecords(_Step)
 
 
 class Steps:
@@ -59,10 +59,10 @@ class Steps:
     async def get(self, key: str) -> Any:
         """What was kept under ``key``; UNSET when nothing."""
         data = await self._store.get(self._name(key))
-        return UNSET if data is None else _records.read(data)
+        return UNSET if data is None else _records.decode(data)
 
     async def keep(self, key: str, value: Any) -> None:
-        await self._store.put(self._name(key), _records.write(value), ttl=self._ttl)
+        await self._store.put(self._name(key), _records.encode(value), ttl=self._ttl)
 
     async def run(self, key: str, work: Callable[[], Awaitable[Any]]) -> Any:
         """The result of the step ``key``, which ``work`` makes unless somebody has, or does.
@@ -75,9 +75,9 @@ class Steps:
             begun = await self._read(name)
             if begun is not None and begun.done:
                 return begun.value
-            fence = await self._store.lease(name, me, LEASE_SECONDS)
+            fence = await self._store.lease(name, me, LEASE_LIFETIME)
             if not fence:
-                await asyncio.sleep(STEP_LOOK)
+                await asyncio.sleep(STEP_POLL_INTERVAL)
                 continue
             try:
                 begun = await self._read(name)  # it may have ended before the lease was free
@@ -90,7 +90,7 @@ class Steps:
                 await to_the_end(self._store.lease(name, me, 0))
 
     async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
-        await self._store.put(name, _steps.write(_Step()), ttl=self._ttl, fence=fence)
+        await self._store.put(name, _steps.encode(_Step()), ttl=self._ttl, fence=fence)
         beat = asyncio.create_task(keep_lease(self._store, name, me))
         try:
             value = await work()
@@ -103,7 +103,7 @@ class Steps:
         finally:
             beat.cancel()
         # It is done: that has to be known, though the call is cancelled in this moment.
-        await to_the_end(self._note(name, fence, _steps.write(_Step(True, value))))
+        await to_the_end(self._note(name, fence, _steps.encode(_Step(True, value))))
         return value
 
     async def _note(self, name: str, fence: int, done: bytes) -> None:
@@ -117,7 +117,7 @@ class Steps:
 
     async def _read(self, name: str) -> _Step | None:
         data = await self._store.get(name)
-        return None if data is None else _steps.read(data)
+        return None if data is None else _steps.decode(data)
 
     def _name(self, key: str) -> str:
         return f"{self._folder}/{quote(key, safe='')}"
@@ -135,9 +135,9 @@ async def keep_lease(store: Store, name: str, me: str) -> None:
 
     async def renew() -> None:
         with suppress(StoreError):  # the next one may reach it in time
-            await store.lease(name, me, LEASE_SECONDS)
+            await store.lease(name, me, LEASE_LIFETIME)
 
-    await repeat(LEASE_SECONDS / 3, renew)
+    await repeat(LEASE_LIFETIME / 3, renew)
 
 
 def harmless(tool: RegisteredTool | None) -> bool:

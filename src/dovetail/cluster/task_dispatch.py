@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..extras import missing
 from ..stores.base import Store, StoreError, StoreUnavailable
 from ..stores.redis import RedisStore
-from ..stores.store_limits import LEASE_SECONDS, QUEUE_MEMORY, QUEUE_REDELIVERY
+from ..stores.store_limits import LEASE_LIFETIME, TASK_QUEUE_LIFETIME, TASK_REDELIVERY_DELAY
 
 log = logging.getLogger("dovetail.server")
 
@@ -62,7 +62,7 @@ class TaskDispatch:
         if self._stop is None:
             self._stop = self._store.subscribe(self._folder, lambda _: self._look_again())
         if self.working:
-            await self._store.put(self._key, b"", ttl=LEASE_SECONDS)
+            await self._store.put(self._key, b"", ttl=LEASE_LIFETIME)
         before, self.present = self.present, bool(await self._store.scan(self._folder, limit=1))
         if before and not self.present:
             self.deserted.set()
@@ -144,7 +144,9 @@ class DocketQueue:
             if self._docket is None:
                 # Importing it takes a second: not on the loop.
                 module = self._module = await asyncio.to_thread(_docket)
-                docket = module.Docket(self._name, self._url, execution_ttl=timedelta(seconds=QUEUE_MEMORY))
+                docket = module.Docket(
+                    self._name, self._url, execution_ttl=timedelta(seconds=TASK_QUEUE_LIFETIME)
+                )
                 docket.register(_unwanted, names=[_FUNCTION])
                 try:
                     await docket.__aenter__()
@@ -167,7 +169,7 @@ class DocketQueue:
             await run(id)
 
         docket.register(wanted, names=[_FUNCTION])
-        again = timedelta(seconds=QUEUE_REDELIVERY)
+        again = timedelta(seconds=TASK_REDELIVERY_DELAY)
         async with self._module.Worker(docket, concurrency=at_once, redelivery_timeout=again) as worker:
             await worker.run_forever()
 

@@ -28,8 +28,8 @@ from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import ClientCapabilities, Error
 from ..model.meta import CLIENT_CAPABILITIES
 from ..stores.base import Store
-from ..stores.send_queue import Outbox
-from ..stores.store_limits import LETTER_SECONDS, LETTERS_WAITING
+from ..stores.send_queue import SendQueue
+from ..stores.store_limits import MAX_QUEUED_MESSAGES, WORKER_RESPONSE_TIMEOUT
 from ..wire.dialects.dialect import wire_error
 from ..wire.methods import METHODS, OpenParams
 from ..wire.unknown_fields import whole
@@ -226,7 +226,7 @@ class HeldElsewhere:
 
     def __init__(self, store: Store, resume: Callable[..., Any]) -> None:
         self._store, self._resume = store, resume
-        self._outbox = Outbox(store, LETTERS_WAITING)
+        self._outbox = SendQueue(store, MAX_QUEUED_MESSAGES)
         self._serving: set[asyncio.Task[None]] = set()
 
     def offer(self, held: HeldCall) -> Callable[[], None]:
@@ -279,7 +279,7 @@ class HeldElsewhere:
         self._outbox.put(f"held/{id}", _write(round))
         try:
             while True:
-                async with asyncio.timeout(LETTER_SECONDS):
+                async with asyncio.timeout(WORKER_RESPONSE_TIMEOUT):
                     said = _read_said(await heard.get())
                 if said.params is not UNSET:
                     passing.tell(said.method, call.codec.decode_params(METHODS[said.method], said.params))

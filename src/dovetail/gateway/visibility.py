@@ -19,7 +19,7 @@ from ..errors import StateError
 from ..server.handles import owner, session_folder
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store
-from ..stores.versioned_records import Records
+from ..stores.versioned_records import VersionedRecords
 from .gateway_limits import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
 from .selectors import Selection, Traits, may_mean
 
@@ -36,7 +36,7 @@ class Kept(Struct, array_like=True, frozen=True):
 
 Rules = tuple[tuple[bool, Selection], ...]
 
-_records = Records(tuple[Kept, ...])
+_records = VersionedRecords(tuple[Kept, ...])
 
 
 class Visibility:
@@ -61,7 +61,7 @@ class Visibility:
         data = None if key is None else await self._kept.get(key)
         found = self._read.get(data or b"")
         if found is None:
-            kept = () if data is None else _records.read(data)
+            kept = () if data is None else _records.decode(data)
             found = tuple((rule.show, Selection(rule.words)) for rule in (*self._always, *kept))
             if len(self._read) >= LISTINGS_KEPT:
                 self._read.clear()
@@ -81,7 +81,7 @@ class Visibility:
             )
         rule = Kept(show, tuple(sorted(Selection(words).words)))
         data = await self._kept.get(key)
-        kept = () if data is None else _records.read(data)
+        kept = () if data is None else _records.decode(data)
         rules = (*(one for one in kept if one.words != rule.words), rule)
         length = sum(len(word) for one in rules for word in one.words)
         if len(rules) > RULES_KEPT or length > RULES_LENGTH:
@@ -89,7 +89,7 @@ class Visibility:
                 f"at most {RULES_KEPT} rules of {RULES_LENGTH} characters are kept for one session or principal"
             )
         lifetime = None if call.session is None else SESSION_STATE_SECONDS
-        await self._kept.put(key, _records.write(rules), ttl=lifetime)
+        await self._kept.put(key, _records.encode(rules), ttl=lifetime)
         session = None if call.session is None else call.session.id
         principal = key_of(call.principal) if session is None else None
         for kind in LIST_KINDS:

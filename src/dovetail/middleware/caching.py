@@ -18,7 +18,7 @@ from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
 from ..server.registry.tool_versions import asked_for, joined
 from ..settings import CACHE_BYTES, CACHE_ENTRIES
-from ..stores.quotas import client_of
+from ..stores.quotas import client_key
 from .call_outcome import of_result
 
 _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
@@ -108,7 +108,7 @@ class Caching(Middleware):
         # What a handler can see of a client may change its answer: revision and capabilities are part of the key.
         said = msgspec.json.encode(call.capabilities, order="sorted")
         scopes = frozenset[str]() if call.principal is None else call.principal.scopes
-        key = (client_of(call), call.method, what, call.revision.name, said, scopes)
+        key = (client_key(call), call.method, what, call.revision.name, said, scopes)
         found = self._kept.get(key)
         if found is not None and 0 <= found[0] - self._clock() <= self._ttl:
             self.hits += 1

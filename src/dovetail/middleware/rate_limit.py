@@ -23,7 +23,7 @@ from ..core.channel import Call, Notice
 from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Request
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
-from ..stores.quotas import client_of, network_of
+from ..stores.quotas import client_key, network_of
 from .middleware_limits import (
     LAYER_KEYS,
     RATE_BLOCK,
@@ -89,7 +89,7 @@ def _everybody(call: Call) -> Hashable:
 
 
 _NAMES: Final[dict[str, Callable[[Call], Hashable]]] = {
-    "client": client_of,
+    "client": client_key,
     "principal": principal_of,
     "session": _session,
     "address": _address,
@@ -217,7 +217,7 @@ class RateLimit(Middleware):
             if request.resumed:
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
-                return self._refused(client_of(call), error, now)
+                return self._refused(client_key(call), error, now)
             rules = special.get(call.method, everything) if special else everything
             for rule, name_of, young, interval, slack, _ in rules:
                 name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
@@ -252,7 +252,7 @@ class RateLimit(Middleware):
             if request.resumed:
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
-                return self._refused(client_of(call), error, now)
+                return self._refused(client_key(call), error, now)
             rules = special.get(call.method, everything) if special else everything
             place: int
             for at, (rule, name_of, _, _, _, place) in enumerate(rules):
@@ -342,7 +342,7 @@ class RateLimit(Middleware):
 
     def _refuse(self, call: Call, name: Hashable, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
         self.refused += 1
-        client, error = name if rule.scope == "client" else client_of(call), None
+        client, error = name if rule.scope == "client" else client_key(call), None
         if self._block is not None and self._violations.take(client, now):
             self._set_blocked(client, now + self._block)
             if self._sharing is not None:
@@ -386,7 +386,7 @@ class RateLimit(Middleware):
 
     def _check_block(self, call: Call, now: float) -> ProtocolError | None:
         """Why nothing of this client is served, if that is so."""
-        name = client_of(call)
+        name = client_key(call)
         left = self._blocked.get(name, now) - now
         if 0 < left <= (self._block or 0):
             self.refused += 1

@@ -23,7 +23,7 @@ from ..errors import ProtocolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
 from ..settings import CACHE_BYTES, URI_ECHO
-from ..stores.quotas import client_of
+from ..stores.quotas import client_key
 from ..wire.methods import METHODS
 from .middleware_limits import BUDGET_LINK, BUDGET_PAGES, BUDGET_SECONDS
 
@@ -112,7 +112,7 @@ class ResponseLimit(Middleware):
     def _link(self, call: Call, rest: list[bytes], whole: int) -> ResourceLink:
         uri = REST + secrets.token_urlsafe(18)
         size = sum(map(len, rest))
-        self._rest[uri] = Rest(client_of(call), self._clock() + BUDGET_SECONDS, rest, size)
+        self._rest[uri] = Rest(client_key(call), self._clock() + BUDGET_SECONDS, rest, size)
         self._size += size
         while len(self._rest) > BUDGET_PAGES or self._size > CACHE_BYTES:
             self._forget(next(iter(self._rest)))
@@ -130,7 +130,7 @@ class ResponseLimit(Middleware):
         if found is None:  # a resource like any other, or what another budget keeps
             return await call_next(request)
         begin = int(start) if start.isdecimal() and len(start) < 10 else 0
-        if found.owner != client_of(call) or not 0 < found.until - self._clock() <= BUDGET_SECONDS:
+        if found.owner != client_key(call) or not 0 < found.until - self._clock() <= BUDGET_SECONDS:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         items = found.items[begin:]
         kept = self._fitting(items)[0]

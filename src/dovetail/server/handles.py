@@ -26,16 +26,16 @@ from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store, StoreUnavailable, StoreUnreadable
-from ..stores.quotas import Places, free, owner_of, renew
+from ..stores.quotas import Quota, quota_owner, release, renew
 from ..stores.store_limits import (
-    HANDLES_ALL,
-    HANDLES_OWN,
-    PLACE_SECONDS,
-    STATE_ALL,
-    STATE_ATTEMPTS,
-    STATE_OWN,
+    MAX_HANDLE_SLOTS,
+    MAX_HANDLE_SLOTS_PER_OWNER,
+    MAX_STATE_SLOTS,
+    MAX_STATE_SLOTS_PER_OWNER,
+    SLOT_LIFETIME,
+    STATE_WRITE_ATTEMPTS,
 )
-from ..stores.versioned_records import Records
+from ..stores.versioned_records import VersionedRecords
 from .signatures.annotation_schemas import Schemas
 from .signatures.depends import CONTEXT
 from .signatures.plain_types import encode
@@ -63,9 +63,9 @@ class _Kept(Struct, array_like=True):
     places: tuple[str, ...] = ()
 
 
-_records = Records(_Kept)
-_states = Records(_Kept, 2)
-_values = Records(Raw)
+_records = VersionedRecords(_Kept)
+_states = VersionedRecords(_Kept, 2)
+_values = VersionedRecords(Raw)
 
 
 def owner(principal: Principal | None) -> str:
@@ -109,16 +109,16 @@ class Handle(Generic[T]):
         """
         store, before, data = self._store, self._places, Raw(written(self.value))
         self._ttl = self._ttl if ttl is None else ttl
-        self._places = await _handles(store).fit(self._owner, before, self._ttl, len(bytes(data)))
+        self._places = await _handles(store).resize(self._owner, before, self._ttl, len(bytes(data)))
         await renew(store, self._places, self._ttl)
         kept = _Kept(data, self._ttl, self._places)
-        await store.put(f"{self._folder}/{self.id}", _records.write(kept), ttl=self._ttl)
-        await free(store, set(before).difference(self._places))
+        await store.put(f"{self._folder}/{self.id}", _records.encode(kept), ttl=self._ttl)
+        await release(store, set(before).difference(self._places))
 
     async def release(self) -> None:
         """Forget it: from now on the handle is unknown. Releasing twice is fine."""
         if await self._store.delete(f"{self._folder}/{self.id}"):
-            await free(self._store, self._places)
+            await release(self._store, self._places)
 
     def __repr__(self) -> str:
         return f"Handle({self.value!r})"
@@ -127,20 +127,20 @@ class Handle(Generic[T]):
 async def create_handle(store: Store, call: Call, value: Any, ttl: float | None) -> str:
     """Keep ``value`` for whoever calls and return the id of its handle."""
     data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
-    places = await _handles(store).take(owner_of(call.principal, call.scope), ttl, len(bytes(data)))
+    places = await _handles(store).acquire(quota_owner(call.principal, call.scope), ttl, len(bytes(data)))
     import secrets  # it takes time to load
 
     id = secrets.token_urlsafe(24)
     try:
-        await store.put(f"{_folder(call.principal)}/{id}", _records.write(_Kept(data, ttl, places)), ttl=ttl)
+        await store.put(f"{_folder(call.principal)}/{id}", _records.encode(_Kept(data, ttl, places)), ttl=ttl)
     except BaseException:
-        await free(store, places)
+        await release(store, places)
         raise
     return id
 
 
-def _handles(store: Store) -> Places:
-    return Places(store, "handle", own=HANDLES_OWN, total=HANDLES_ALL)
+def _handles(store: Store) -> Quota:
+    return Quota(store, "handle", own=MAX_HANDLE_SLOTS_PER_OWNER, total=MAX_HANDLE_SLOTS)
 
 
 async def load(
@@ -156,7 +156,7 @@ async def load(
     if data is None:
         raise ProtocolError("handle_not_found")
     try:
-        kept = _records.read(data)
+        kept = _records.decode(data)
         value = read(kept.value)
     except (
         ValueError,
@@ -164,7 +164,7 @@ async def load(
         StoreUnreadable,
     ):  # of another type, or version: none of this parameter
         raise ProtocolError("handle_not_found") from None
-    return Handle(store, folder, owner_of(principal, scope), id, value, kept)
+    return Handle(store, folder, quota_owner(principal, scope), id, value, kept)
 
 
 def _folder(principal: Principal | None) -> str:
@@ -236,10 +236,12 @@ class State:
             self._owner, self._lifetime = owner(call.principal), None
         else:
             self._owner, self._lifetime = _session_folder(call), SESSION_STATE_SECONDS
-            within = owner_of(None, call.scope)
+            within = quota_owner(None, call.scope)
         self._store = store
         self._folder = f"state/{self._owner}"
-        self._shares = Places(store, "state", own=STATE_OWN, total=STATE_ALL, within=within)
+        self._shares = Quota(
+            store, "state", own=MAX_STATE_SLOTS_PER_OWNER, total=MAX_STATE_SLOTS, within=within
+        )
 
     async def get(self, key: str, default: Any = None) -> Any:
         """The value of ``key``; ``default`` where there is none, or none any more."""
@@ -254,33 +256,33 @@ class State:
             StoreFull: its owner, or all together, have as much as may be kept.
         """
         data, ttl = Raw(written(value)), self._lifetime if ttl is None else ttl
-        for _ in range(STATE_ATTEMPTS):
+        for _ in range(STATE_WRITE_ATTEMPTS):
             if await self._set(self._key(key), data, ttl):
                 return
         raise StoreUnavailable("others write the same key all the time")
 
     async def _set(self, key: str, value: Raw, ttl: float | None) -> bool:
         """Whether nobody else has changed ``key`` meanwhile."""
-        store, counted = self._store, min(ttl or PLACE_SECONDS, PLACE_SECONDS)
+        store, counted = self._store, min(ttl or SLOT_LIFETIME, SLOT_LIFETIME)
         old = await store.get(key)
         before = () if old is None else _read_state(old).places
-        places = await self._shares.fit(self._owner, before, counted, len(bytes(value)))
+        places = await self._shares.resize(self._owner, before, counted, len(bytes(value)))
         unused = set(places).difference(before)
         try:
             await renew(store, tuple(set(before).intersection(places)), counted)
-            data = _states.write(_Kept(value, ttl, places))
+            data = _states.encode(_Kept(value, ttl, places))
             if await store.put(key, data, ttl=ttl, only_new=old is None, expect=old):
                 unused = set(before).difference(places)
                 return True
         finally:
-            await free(store, unused)
+            await release(store, unused)
         return False
 
     async def delete(self, key: str) -> None:
         """Forget ``key``; whether there was one does not matter."""
         old = await self._store.get(self._key(key))
         if old is not None and await self._store.delete(self._key(key)):
-            await free(self._store, _read_state(old).places)
+            await release(self._store, _read_state(old).places)
 
     def _key(self, key: str) -> str:
         from urllib.parse import quote  # it takes time to load
@@ -290,7 +292,7 @@ class State:
 
 def _read_state(data: bytes) -> _Kept:
     """What is kept under a key; version 1 was the value alone, which nobody counted."""
-    return _Kept(_values.read(data), None) if data.startswith(b"1 ") else _states.read(data)
+    return _Kept(_values.decode(data), None) if data.startswith(b"1 ") else _states.decode(data)
 
 
 def _session_folder(call: Call) -> str:

@@ -24,7 +24,7 @@ from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
-from ..stores.store_limits import STORE_LOOK
+from ..stores.store_limits import STORE_PROBE_INTERVAL
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
@@ -174,7 +174,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.store = store
         self.wrap_lifespan(lambda enter: store_lifecycle.life(self, store, enter, keep_keys=keep_keys))
         self.health.add(
-            "store", partial(store_lifecycle.probe, store), interval=STORE_LOOK, failure_threshold=1
+            "store", partial(store_lifecycle.probe, store), interval=STORE_PROBE_INTERVAL, failure_threshold=1
         )
         if self.tasks is not None:
             self.tasks = None

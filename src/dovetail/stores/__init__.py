@@ -1,7 +1,8 @@
-"""Where state is kept that outlives a request, a worker or a machine. Start with `base`: the seven verbs.
+"""Stores: state that outlives a request, a worker process or a machine.
 
-`MemoryStore` lives with its process, `SqliteStore` with a file that all workers of a machine share, `RedisStore`
-with a Redis or Valkey that all machines share. `from_url` makes the one that a URL names.
+`MemoryStore` lasts as long as its process, `SqliteStore` uses one file for all workers of a machine,
+`RedisStore` uses one Redis or Valkey for many machines. `from_url` creates the store that a URL names. Start
+reading at `base`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Names are loaded when they are used: a server without a store imports nothing but `base`.
+    # Import lazily: a server without a store loads only `base`.
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,20 +1,22 @@
-"""What a store can do: seven verbs, enough for tasks, sessions, logs, single-use seals, counters, caches.
+"""The `Store` protocol: a key-value store with leases, logs and publish/subscribe.
 
-A key is a folder and a name, ``folder/name``; folders are text that may have ``/`` in it, names have none. Values
-are bytes. Everything may have a time to live. A store of one process, of one machine or of many is the same to
-whoever uses it; `tests/stores/contract.py` says what all of them have in common.
+Sessions, tasks, event replay, rate limits, idempotency results and caches are built on these operations.
 
-========  =====================================================================================
-verb      what for
-========  =====================================================================================
-get       the value of a key
-put       set it, for a while; with ``only_new`` or ``expect`` exactly one of many wins
-delete    forget it
-append    add to a log, which is a folder, in order; old entries fall off
-scan      the keys of a folder and their values, in the order of the names, page by page
-lease     hold a key for a while; nobody else gets it until it is given back or runs out
-publish   tell everybody who listens right now (`subscribe`), also in other processes
-========  =====================================================================================
+A key is ``folder/name``. A folder is text that may contain ``/``; a name contains none. Values are bytes.
+Every entry may have a time to live. All implementations pass the contract suite in
+`tests/stores/contract.py`.
+
+=========  =====================================================================================
+operation  purpose
+=========  =====================================================================================
+get        return the value of a key
+put        set a value; with ``only_new`` or ``expect`` exactly one of several writers succeeds
+delete     remove a key
+append     add an entry to a log (a folder) in order; the oldest entries are dropped
+scan       list the keys and values of a folder, ordered by name, one page at a time
+lease      hold a key exclusively until it is released or expires
+publish    send a message to all current subscribers, also in other processes (`subscribe`)
+=========  =====================================================================================
 """
 
 from __future__ import annotations
@@ -25,48 +27,48 @@ from typing import Final, Protocol, runtime_checkable
 from ..errors import DovetailError
 from ..settings import SCAN_PAGE
 
-Take = Callable[[bytes], None]
+MessageCallback = Callable[[bytes], None]
 GAP: Final = ""
-"""The topic of those who want to know that news may have been lost."""
+"""The topic of gap notifications: its subscribers learn that messages may have been lost."""
 
 
 class StoreError(DovetailError):
-    """The store could not do it. What was wrong in detail is ``__cause__`` and in our log, never sent to a peer."""
+    """A store operation failed. The detail is in ``__cause__`` and in the log; it is never sent to a peer."""
 
     kind = "dependency_failed"
 
 
 class StoreFull(StoreError):
-    """The store holds as much as it may. Wait until something expires, or give it a higher limit."""
+    """The store reached its size limit. Wait until entries expire, or configure a higher limit."""
 
     kind = "storage_full"
 
     def __init__(self, limit: int | None = None, unit: str = "bytes") -> None:
-        super().__init__("the store is full" + ("" if limit is None else f": it may hold {limit} {unit}"))
+        super().__init__("the store is full" + ("" if limit is None else f" (limit: {limit} {unit})"))
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer: locked, cut off, stopped. Whether a write was done is not known."""
+    """The store is locked, unreachable or stopped. It is unknown whether a write was applied."""
 
 
 class StoreUnreadable(StoreError):
-    """What is there was written by a newer version, or is damaged: nothing of it is guessed."""
+    """A stored value was written by a newer version, or is damaged."""
 
 
 class Store(Protocol):
-    """Where things are kept that outlive one request. Times are seconds. Every verb may raise `StoreError`."""
+    """A key-value store. All times are seconds. Every operation may raise `StoreError`."""
 
     async def open(self) -> None:
-        """Be ready: check what is there, listen to other processes. Every verb does it; this one does it now.
+        """Open connections and files now. Other operations open the store when it is needed.
 
         Raises:
-            StoreUnavailable: it cannot be reached.
-            StoreUnreadable: it is of a newer version, damaged, or something else altogether.
+            StoreUnavailable: the store cannot be reached.
+            StoreUnreadable: the data was written by a newer version, is damaged, or is not a Dovetail store.
         """
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """The value of ``key``; None when there is none, or none any more."""
+        """Return the value of ``key``, or None if the key is missing or has expired."""
         ...
 
     async def put(
@@ -79,74 +81,77 @@ class Store(Protocol):
         expect: bytes | None = None,
         fence: int | None = None,
     ) -> bool:
-        """Set ``key``, for ``ttl`` seconds or for good, and say whether it was set.
+        """Set ``key``, optionally for ``ttl`` seconds, and return whether it was set.
 
-        With ``only_new`` a key that is there already stays as it is; with ``expect`` one that has any other value
-        does; with ``fence`` one whose `lease` is no longer the one that gave this number. The answer is False then.
+        With ``only_new`` an existing key is not changed. With ``expect`` a key with a different value is not
+        changed. With ``fence`` the key is only set while the `lease` that returned this number is still
+        valid. The result is False in these cases.
 
         Raises:
-            StoreFull: there is no room.
+            StoreFull: the size limit is reached.
         """
         ...
 
     async def delete(self, key: str) -> bool:
-        """Forget ``key``; whether there was one."""
+        """Remove ``key`` and return whether it existed."""
         ...
 
     async def append(self, folder: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
-        """Add to the log ``folder`` and return the key of the new entry, which comes after all earlier ones.
+        """Append to the log ``folder`` and return the key of the new entry. Keys increase.
 
-        At most ``keep`` entries stay; the oldest go. Read a log with ``scan(folder, after=key)``.
+        The log keeps at most ``keep`` entries and drops the oldest. Read a log with ``scan(folder,
+        after=key)``.
 
         Raises:
-            StoreFull: as `put`.
+            StoreFull: the size limit is reached.
         """
         ...
 
     async def scan(self, folder: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
-        """At most ``limit`` keys of ``folder`` that sort after the key ``after``, with their values."""
+        """Return at most ``limit`` keys of ``folder`` that sort after the key ``after``, with their values."""
         ...
 
     async def lease(self, key: str, owner: str, ttl: float) -> int:
-        """Take or renew the lease of ``key`` for ``ttl`` seconds; 0 while another owner holds it.
+        """Acquire or renew the lease of ``key`` for ``ttl`` seconds. Return 0 while another owner holds it.
 
-        Otherwise the answer is its number: greater than those of all owners before, the same as long as it is only
-        renewed, and what `put` takes as ``fence``. A ``ttl`` of 0 gives the lease back. The key needs no value.
+        Otherwise return the fencing number of the lease: it stays the same on renewal and is greater than the
+        numbers of all earlier owners. Pass it to `put` as ``fence``. A ``ttl`` of 0 releases the lease. The
+        key needs no value.
         """
         ...
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Hand ``message`` to everybody subscribed to ``topic`` now; nothing is kept for later."""
+        """Send ``message`` to all current subscribers of ``topic``. It is not stored for later subscribers."""
         ...
 
-    def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
-        """Have ``take`` called with what is published; call what is returned to stop that.
+    def subscribe(self, topic: str, take: MessageCallback) -> Callable[[], None]:
+        """Call ``take`` with each message of ``topic``. The returned function ends the subscription.
 
-        ``take`` must neither block nor raise. What other processes publish arrives while the store is open. A
-        subscription survives that the store is closed and opened again. The empty topic belongs to no publisher: its
-        listeners are called when messages may have been lost, after a time without a connection.
+        ``take`` must neither block nor raise. Messages of other processes arrive while the store is open. A
+        subscription survives closing and reopening the store. The empty topic is `GAP`: its subscribers are
+        called after a disconnect, when messages may have been lost.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections and files. Closing twice is fine."""
+        """Close connections and files. Closing twice is allowed."""
         ...
 
 
 @runtime_checkable
-class Bounded(Protocol):
-    """A store that says how much it holds: what can give way to other things takes a part of that and no more."""
+class BoundedStore(Protocol):
+    """A store with a known capacity, so that caches can limit themselves to a fraction of it."""
 
-    most_entries: int
-    most_bytes: int
+    max_entries: int
+    max_bytes: int
 
 
 def split(key: str) -> tuple[str, str]:
-    """The folder and the name of ``key``; the folder of a name alone is the empty one."""
+    """Split ``key`` into folder and name. The folder of a key without ``/`` is the empty string."""
     folder, _, name = key.rpartition("/")
     return folder, name
 
 
 def entry_name(number: int) -> str:
-    """The name of the entry of a log with this number: names sort like the numbers do."""
+    """Return the name of log entry ``number``. Names sort in the order of the numbers."""
     return f"{number:016d}"

@@ -1,7 +1,7 @@
-"""A store in the memory of this process: nothing to install, nothing survives.
+"""`MemoryStore`: a store in the memory of this process. Its content is lost when the process ends.
 
-Expired entries go when they are touched and, at the latest, when room is needed: the soonest to expire are
-known, so making room never searches. Both the number of keys and the bytes in them are limited.
+Expired entries are removed on access, or when space is needed. A heap orders entries by expiry, so freeing
+space needs no search. The number of keys and the total size of their values are limited.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..settings import SCAN_PAGE
-from .base import StoreFull, Take, entry_name, split
-from .topic_listeners import Listeners
+from .base import MessageCallback, StoreFull, entry_name, split
+from .topic_listeners import TopicListeners
 
 MEMORY_STORE_ENTRIES: Final = 10_000
 MEMORY_STORE_BYTES: Final = 256 << 20
-"""What a store in memory holds unless told otherwise."""
+"""Default limits of a `MemoryStore`: the number of keys, and the bytes of their values."""
 
 
-class _Entry(NamedTuple):
+class _MemoryEntry(NamedTuple):
     value: bytes
     expires: float | None
 
@@ -48,16 +48,17 @@ class MemoryStore:
             max_entries: Keys in the store; a further key is refused.
             max_bytes: Bytes of all values in the store; further bytes are refused.
         """
-        self.most_entries = max_entries
-        self.most_bytes = max_bytes
+        self.max_entries = max_entries
+        self.max_bytes = max_bytes
         self._clock = clock
-        self._entries: dict[str, _Entry] = {}
-        self._folders: dict[str, list[str]] = {}  # names, sorted, for scan
+        self._entries: dict[str, _MemoryEntry] = {}
+        self._folders: dict[str, list[str]] = {}  # folder: sorted names, for scan
         self._size = 0
-        self._expiring: list[tuple[float, str]] = []  # a heap; may name keys that were set again or deleted
+        # a heap; may contain keys that were overwritten or deleted
+        self._expiring: list[tuple[float, str]] = []
         self._leases: dict[str, _Lease] = {}
         self._last_number = 0
-        self._listeners = Listeners()
+        self._listeners = TopicListeners()
 
     def __len__(self) -> int:
         self._expire()
@@ -88,7 +89,7 @@ class MemoryStore:
         self._set(key, value, ttl, old)
         return True
 
-    def _set(self, key: str, value: bytes, ttl: float | None, old: _Entry | None) -> None:
+    def _set(self, key: str, value: bytes, ttl: float | None, old: _MemoryEntry | None) -> None:
         self._make_room(key, len(value) - (0 if old is None else len(old.value)))
         expires = None if ttl is None else self._clock() + ttl
         if old is None:
@@ -96,7 +97,7 @@ class MemoryStore:
             bisect.insort(self._folders.setdefault(folder, []), name)
         else:
             self._size -= len(old.value)
-        self._entries[key] = _Entry(value, expires)
+        self._entries[key] = _MemoryEntry(value, expires)
         self._size += len(value)
         if expires is not None:
             self._note_expiry(expires, key)
@@ -109,7 +110,7 @@ class MemoryStore:
 
     async def append(self, folder: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
         names = self._folders.get(folder)
-        # A log that was empty for a while goes on with the time: nobody may have read that far.
+        # An empty log continues at the current time: a new number must exceed those already read.
         number = int(names[-1]) if names else int(self._clock() * 1000)
         key = f"{folder}/{entry_name(number + 1)}"
         self._set(key, value, ttl, None)
@@ -132,10 +133,10 @@ class MemoryStore:
         if ttl <= 0:
             self._leases.pop(key, None)
             return 1
-        if held is None and len(self._leases) >= self.most_entries:
+        if held is None and len(self._leases) >= self.max_entries:
             self._leases = {name: lease for name, lease in self._leases.items() if lease.expires > now}
-            if len(self._leases) >= self.most_entries:
-                raise StoreFull(self.most_entries, "leases")
+            if len(self._leases) >= self.max_entries:
+                raise StoreFull(self.max_entries, "leases")
         if held is None or held.owner != owner or held.expires <= now:
             self._last_number = max(self._last_number + 1, round(now * 1_000_000))
             number = self._last_number
@@ -149,17 +150,17 @@ class MemoryStore:
         return 0 if held is None or held.expires <= self._clock() else held.number
 
     async def publish(self, topic: str, message: bytes) -> None:
-        self._listeners.tell(topic, message)
+        self._listeners.notify(topic, message)
 
-    def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
+    def subscribe(self, topic: str, take: MessageCallback) -> Callable[[], None]:
         return self._listeners.add(topic, take)
 
     async def close(self) -> None:
-        """Nothing is open; the entries stay."""
+        """Do nothing: nothing was opened. The entries stay."""
 
-    # --- expiry and room ----------------------------------------------------------------------------------
+    # --- expiry and space ----------------------------------------------------------------------------------
 
-    def _live(self, key: str) -> _Entry | None:
+    def _live(self, key: str) -> _MemoryEntry | None:
         entry = self._entries.get(key)
         if entry is not None and entry.expires is not None and entry.expires <= self._clock():
             self._drop(key)
@@ -178,7 +179,7 @@ class MemoryStore:
     def _note_expiry(self, expires: float, key: str) -> None:
         heapq.heappush(self._expiring, (expires, key))
         if len(self._expiring) > 2 * len(self._entries) + 64:
-            # A key that is set again and again leaves a mark each time: start over with the living.
+            # Each overwrite of a key adds a heap entry: rebuild the heap from the live entries.
             self._expiring = [
                 (entry.expires, name) for name, entry in self._entries.items() if entry.expires is not None
             ]
@@ -192,9 +193,9 @@ class MemoryStore:
 
     def _make_room(self, key: str, more: int) -> None:
         new = key not in self._entries
-        if (new and len(self._entries) >= self.most_entries) or self._size + more > self.most_bytes:
+        if (new and len(self._entries) >= self.max_entries) or self._size + more > self.max_bytes:
             self._expire()
-        if new and len(self._entries) >= self.most_entries:
-            raise StoreFull(self.most_entries, "entries")
-        if more > 0 and self._size + more > self.most_bytes:
-            raise StoreFull(self.most_bytes, "bytes")
+        if new and len(self._entries) >= self.max_entries:
+            raise StoreFull(self.max_entries, "entries")
+        if more > 0 and self._size + more > self.max_bytes:
+            raise StoreFull(self.max_bytes, "bytes")

@@ -1,9 +1,9 @@
-"""News between the processes that share one store on one machine: a Unix socket for each of them.
+"""Publish/subscribe between the processes that share one SQLite store: one Unix socket per process.
 
-The sockets lie in a folder that only this user may enter, named after the file of the store. Whoever publishes
-connects once to every socket it finds there; a socket nobody answers on belongs to a dead process and is removed. A
-process that takes nothing is cut off when too much waits for it: news is for those who listen now. Where there are no
-Unix sockets (Windows), news stays in its process.
+The sockets are in a folder that only this user can access, named after the store file. A publisher connects
+once to every socket in the folder. A socket that refuses connections belongs to a dead process and is
+removed. A process that does not read is disconnected when its backlog exceeds `MAX_PUBSUB_BACKLOG_BYTES`.
+Without Unix sockets (Windows), messages stay in their process.
 """
 
 from __future__ import annotations
@@ -21,91 +21,99 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from .base import GAP, StoreError, StoreUnavailable, Take
-from .store_limits import BUS_BACKLOG, BUS_MESSAGE, BUS_QUEUE, BUS_SETTLED
-from .topic_listeners import Listeners
+from .base import GAP, MessageCallback, StoreError, StoreUnavailable
+from .store_limits import (
+    MAX_PUBSUB_BACKLOG_BYTES,
+    MAX_PUBSUB_MESSAGE_BYTES,
+    PUBSUB_FOLDER_SETTLE_NS,
+    PUBSUB_LISTEN_BACKLOG,
+)
+from .topic_listeners import TopicListeners
 
 log = logging.getLogger("dovetail.stores")
 
 _HEAD: Final = struct.Struct("!HI")
-"""Bytes of the topic and of the message, before both."""
+"""Header of a message: the lengths of topic and message."""
 _UNIX: Final = hasattr(socket, "AF_UNIX") and os.name == "posix"
 
 
-class Bus:
-    """The news of the store in the file ``path``. Use it on one event loop at a time."""
+class PubSub:
+    """Publish/subscribe for the store file ``path``. Use it on one event loop at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._listeners = Listeners()
+        self._listeners = TopicListeners()
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket: Path | None = None
-        self._heard: set[asyncio.StreamWriter] = set()
-        """Connections of others to us."""
+        self._received: set[asyncio.StreamWriter] = set()
+        """Incoming connections from other processes."""
         self._peers: dict[str, asyncio.StreamWriter] = {}
-        """Our connections to others, by the names of their sockets."""
-        self._missed: set[str] = set()
-        """Whom we have cut off: they have to know, once they listen again."""
-        self._meeting = asyncio.Lock()
-        self._seen = 0
-        """When the folder of sockets last changed, as far as we know."""
+        """Outgoing connections, by socket name."""
+        self._dropped: set[str] = set()
+        """Sockets of peers that were disconnected. They receive a gap notification after reconnecting."""
+        self._connecting = asyncio.Lock()
+        self._folder_changed = 0
+        """The modification time of the socket folder at the last scan, in nanoseconds."""
 
-    def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
+    def subscribe(self, topic: str, take: MessageCallback) -> Callable[[], None]:
         return self._listeners.add(topic, take)
 
     async def open(self) -> None:
-        """Listen, once for this process and loop.
+        """Listen for other processes, once per process and event loop.
 
         Raises:
-            StoreUnavailable: the folder of sockets is not ours, or cannot be made.
+            StoreUnavailable: the socket folder belongs to another user, or cannot be created.
         """
         loop = asyncio.get_running_loop()
-        if not _UNIX or (self._loop is loop and self._socket is not None and _mine(self._socket)):
+        if not _UNIX or (self._loop is loop and self._socket is not None and _created_here(self._socket)):
             return
-        self._loop, self._peers, self._heard, self._seen = loop, {}, set(), 0
-        self._meeting = asyncio.Lock()
-        path = _folder(self._path) / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        self._loop, self._peers, self._received, self._folder_changed = loop, {}, set(), 0
+        self._connecting = asyncio.Lock()
+        path = _socket_folder(self._path) / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
         listening = socket.socket(socket.AF_UNIX)
         try:
-            # Who finds a socket that nobody answers on removes it: it gets its name when it listens.
+            # Peers remove sockets that refuse connections: rename only after listening.
             listening.bind(os.fspath(path.with_suffix(".new")))
-            listening.listen(BUS_QUEUE)
+            listening.listen(PUBSUB_LISTEN_BACKLOG)
             path.with_suffix(".new").rename(path)
-            # In two steps: who is cancelled in the second leaves what `close` finds.
+            # In two steps, so that `close` finds the socket if the second step is cancelled.
             self._server = await asyncio.start_unix_server(self._listen, sock=listening, start_serving=False)
         except OSError as error:
             listening.close()
-            raise StoreUnavailable("the store cannot listen to other processes") from error
+            raise StoreUnavailable(
+                "the SQLite store cannot open its Unix socket; check the temporary folder"
+            ) from error
         self._socket = path
         await self._server.start_serving()
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Tell listeners here at once, and hand the message to all other processes.
+        """Notify local subscribers and send the message to all other processes.
 
         Raises:
-            StoreError: it is larger than `settings.BUS_MESSAGE`, or as `open`.
+            StoreError: the message exceeds `MAX_PUBSUB_MESSAGE_BYTES`.
+            StoreUnavailable: as `open`.
         """
         name = topic.encode()
-        if len(message) > BUS_MESSAGE:
-            raise StoreError(f"news may have {BUS_MESSAGE} bytes")
+        if len(message) > MAX_PUBSUB_MESSAGE_BYTES:
+            raise StoreError(f"published message exceeds {MAX_PUBSUB_MESSAGE_BYTES} bytes")
         await self.open()
-        self._listeners.tell(topic, message)
+        self._listeners.notify(topic, message)
         if not _UNIX:
             return
-        async with self._meeting:
-            await self._look()
+        async with self._connecting:
+            await self._find_peers()
         data = _HEAD.pack(len(name), len(message)) + name + message
         for peer, writer in tuple(self._peers.items()):
             try:
                 writer.write(data)
                 waiting = writer.transport.get_write_buffer_size()
-            except (RuntimeError, OSError):  # how uvloop says that it is closed
+            except (RuntimeError, OSError):  # uvloop reports a closed transport this way
                 self._drop(peer)
                 continue
-            if waiting > BUS_BACKLOG:
-                log.warning("a process takes no news: it is cut off")
-                self._missed.add(peer)
+            if waiting > MAX_PUBSUB_BACKLOG_BYTES:
+                log.warning("pubsub peer disconnected: it does not read its messages")
+                self._dropped.add(peer)
                 writer.transport.abort()
             if writer.is_closing():
                 self._drop(peer)
@@ -117,60 +125,60 @@ class Bus:
             self._drop(peer)
         if server is not None and self._loop is asyncio.get_running_loop():
             server.close()
-            for writer in self._heard:
+            for writer in self._received:
                 writer.close()
-        if path is not None and _mine(path):
+        if path is not None and _created_here(path):
             path.unlink(missing_ok=True)
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
-        """Connect to whoever is new."""
+    async def _find_peers(self) -> None:
+        """Connect to processes that started since the last scan."""
         assert self._socket is not None
         folder = self._socket.parent
         changed = folder.stat().st_mtime_ns
-        if changed == self._seen:
+        if changed == self._folder_changed:
             return
         for path in folder.glob("*.sock"):
             if path != self._socket and path.name not in self._peers:
-                await self._meet(path)
-        # File systems count in ticks: what changed just now may change again without a trace.
-        if time.time_ns() - changed > BUS_SETTLED:
-            self._seen = changed
+                await self._connect_to(path)
+        # File systems have coarse timestamps: a recent change may be followed by an invisible one.
+        if time.time_ns() - changed > PUBSUB_FOLDER_SETTLE_NS:
+            self._folder_changed = changed
 
-    async def _meet(self, path: Path) -> None:
+    async def _connect_to(self, path: Path) -> None:
         try:
             _, writer = await asyncio.open_unix_connection(path)
         except ConnectionRefusedError:
-            self._missed.discard(path.name)
-            _remove(path)  # its process is gone
+            self._dropped.discard(path.name)
+            _remove(path)  # its process has ended
         except OSError:
-            pass  # gone in this very moment
+            pass  # removed between the scan and the connection attempt
         else:
             self._peers[path.name] = writer
-            if path.name in self._missed:
-                self._missed.discard(path.name)
+            if path.name in self._dropped:
+                self._dropped.discard(path.name)
                 writer.write(_HEAD.pack(len(GAP), 0))
 
     def _drop(self, peer: str) -> None:
         writer = self._peers.pop(peer)
         if self._loop is asyncio.get_running_loop():
             writer.close()
-        self._seen = 0  # it may listen again
+        self._folder_changed = 0  # scan again: the process may listen again
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._heard.add(writer)
+        self._received.add(writer)
         try:
             while True:
                 topic, message = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-                if message > BUS_MESSAGE:
+                if message > MAX_PUBSUB_MESSAGE_BYTES:
                     return
                 data = await reader.readexactly(topic + message)
-                self._listeners.tell(data[:topic].decode(), data[topic:])
+                self._listeners.notify(data[:topic].decode(), data[topic:])
         except (asyncio.IncompleteReadError, OSError, UnicodeDecodeError):
-            pass  # that process is gone
+            pass  # that process has ended
         finally:
-            self._heard.discard(writer)
+            self._received.discard(writer)
             writer.close()
 
 
@@ -178,23 +186,27 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _mine(path: Path) -> bool:
-    """Made by this very process, not by the one it was forked from."""
+def _created_here(path: Path) -> bool:
+    """Return whether this process created the socket, and not the process it was forked from."""
     return path.name.startswith(f"{os.getpid()}-")
 
 
-def _folder(store: Path) -> Path:
-    """The folder of the sockets of ``store``: short, as the names of sockets have to be, and only ours."""
+def _socket_folder(store: Path) -> Path:
+    """Return the private socket folder of ``store``. Its path is short because socket paths are limited."""
     name = hashlib.sha256(os.fsencode(store.resolve())).hexdigest()[:16]
     temporary = tempfile.gettempdir()
-    # The kernel takes 107 bytes for the whole name of a socket, of which the rest needs 60.
+    # The kernel limits a socket path to 107 bytes, of which the file name needs 60.
     mine = Path(temporary if len(temporary) < 45 else "/tmp") / f"dovetail-{os.getuid()}"
     try:
         for folder in (mine, mine / name):
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
             if found.st_uid != os.getuid() or found.st_mode & 0o077:
-                raise StoreUnavailable(f"{folder} is not a folder that only this user may enter")
+                raise StoreUnavailable(
+                    f"{folder} is not a private folder of this user (mode 0700); remove it"
+                )
     except OSError as error:
-        raise StoreUnavailable("the store cannot listen to other processes") from error
+        raise StoreUnavailable(
+            "the SQLite store cannot create its socket folder; check the temporary folder"
+        ) from error
     return mine / name

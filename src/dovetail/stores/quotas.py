@@ -1,8 +1,9 @@
-"""How much of a kind one owner may have in a store, and all together: counted without a look at the things.
+"""`Quota`: limit what one owner, and all owners together, may keep in a store.
 
-An owner has so many places, and everything takes one for as long as it is kept, or several if it is large: that is a
-write for each, however many there are and whichever process asks. So what is counted is bytes as well. Places lie in
-drawers, so that the look for a free one stays short when few are left.
+Each limit is a fixed number of slots, and each slot is a key in the store. An entry occupies one slot plus
+one for every `BYTES_PER_SLOT` bytes. Acquiring a slot is one conditional write, so the cost does not depend
+on the number of entries or processes. Slots are grouped into buckets, so that finding a free one stays fast
+when few are left.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 from ..core.channel import Call, Notice
 from ..core.principal import Principal
 from .base import Store, StoreFull, split
-from .store_limits import PLACE_BYTES, PLACE_DRAWER, PLACE_DRAWERS, PLACE_TRIES
+from .store_limits import BYTES_PER_SLOT, MAX_BUCKET_SCANS, RANDOM_SLOT_TRIES, SLOTS_PER_BUCKET
 
 
-class Places:
-    """The places of one ``kind`` of things: ``own`` for each owner, ``total`` for all.
+class Quota:
+    """Limit entries of one ``kind``: ``own`` slots per owner, ``total`` slots for all.
 
-    With ``within`` owners belong to somebody, such as sessions to an address, who gets half of all at most.
+    With ``within``, owners are also grouped (for example sessions by address): one group may use half of the
+    total.
     """
 
     def __init__(self, store: Store, kind: str, *, own: int, total: int, within: str | None = None) -> None:
@@ -30,35 +32,40 @@ class Places:
         self._total = total
         self._within = within
 
-    async def take(self, owner: str, ttl: float | None, size: int = 0) -> tuple[str, ...]:
-        """Count one thing more, of ``size`` bytes; what is returned goes to `renew`, `fit` and `free`.
+    async def acquire(self, owner: str, ttl: float | None, size: int = 0) -> tuple[str, ...]:
+        """Acquire slots for a new entry of ``size`` bytes. Pass them to `renew`, `resize` and `release`
+        later.
 
         Raises:
-            StoreFull: there is as much as there may be.
+            StoreFull: the quota is used up.
         """
-        return await self.fit(owner, (), ttl, size)
+        return await self.resize(owner, (), ttl, size)
 
-    async def fit(self, owner: str, places: tuple[str, ...], ttl: float | None, size: int) -> tuple[str, ...]:
-        """The places of a thing that is to have ``size`` bytes and has ``places`` now.
+    async def resize(
+        self, owner: str, slots: tuple[str, ...], ttl: float | None, size: int
+    ) -> tuple[str, ...]:
+        """Return the slots for an entry of ``size`` bytes that holds ``slots`` now.
 
-        Whoever has then written the thing must `free` those that it needs no more; else those that are new.
+        After a successful write, `release` the slots that are no longer needed; after a failed one, the new
+        slots.
 
-        Raises: as `take`.
+        Raises:
+            StoreFull: the quota is used up.
         """
         levels = self._levels(owner)
-        count = len(levels) * (1 + size // PLACE_BYTES)
+        count = len(levels) * (1 + size // BYTES_PER_SLOT)
         taken: list[str] = []
         try:
-            for number in range(len(places), count):
+            for number in range(len(slots), count):
                 folder, most, what = levels[number % len(levels)]
-                place = await take_place(self._store, folder, most, b"", ttl)
-                if place is None:
+                slot = await acquire_slot(self._store, folder, most, b"", ttl)
+                if slot is None:
                     raise StoreFull(most, what)
-                taken.append(place)
+                taken.append(slot)
         except BaseException:
-            await free(self._store, taken)
+            await release(self._store, taken)
             raise
-        return (*places, *taken)[:count]
+        return (*slots, *taken)[:count]
 
     def _levels(self, owner: str) -> list[tuple[str, int, str]]:
         folder, things = f"place/{self._kind}", f"{self._kind}s"
@@ -68,55 +75,55 @@ class Places:
         return [*levels, (f"{folder}-all", self._total, things)]
 
 
-def holder(places: tuple[str, ...]) -> str:
-    """Whose places these are."""
-    return places[0].split("/")[2]
+def owner_of_slots(slots: tuple[str, ...]) -> str:
+    """Return the owner of ``slots``."""
+    return slots[0].split("/")[2]
 
 
-async def renew(store: Store, places: tuple[str, ...], ttl: float | None) -> None:
-    """The thing is kept for ``ttl`` seconds from now on, or for good."""
-    for place in places:
-        await store.put(place, b"", ttl=ttl)
+async def renew(store: Store, slots: tuple[str, ...], ttl: float | None) -> None:
+    """Extend the slots to ``ttl`` seconds from now, or indefinitely."""
+    for slot in slots:
+        await store.put(slot, b"", ttl=ttl)
 
 
-async def free(store: Store, places: Iterable[str]) -> None:
-    """The thing is gone."""
-    for place in places:
-        await store.delete(place)
+async def release(store: Store, slots: Iterable[str]) -> None:
+    """Release slots whose entry was removed."""
+    for slot in slots:
+        await store.delete(slot)
 
 
-async def take_place(store: Store, folder: str, count: int, mark: bytes, ttl: float | None) -> str | None:
-    """One of the ``count`` places of ``folder`` that nobody has; None where there is none."""
-    import random  # it takes time to load
+async def acquire_slot(store: Store, folder: str, count: int, mark: bytes, ttl: float | None) -> str | None:
+    """Acquire a free slot out of ``count`` in ``folder``. Return None if none is free."""
+    import random  # slow to import
 
-    drawers = -(-count // PLACE_DRAWER)
+    buckets = -(-count // SLOTS_PER_BUCKET)
 
     async def take(numbers: Iterable[int]) -> str | None:
         for number in numbers:
-            place = f"{folder}/{number % drawers:x}/{number // drawers:02x}"
-            if await store.put(place, mark, ttl=ttl, only_new=True):
-                return place
+            slot = f"{folder}/{number % buckets:x}/{number // buckets:02x}"
+            if await store.put(slot, mark, ttl=ttl, only_new=True):
+                return slot
         return None
 
-    place = await take(random.choices(range(count), k=PLACE_TRIES))
-    for drawer in random.sample(range(drawers), min(drawers, PLACE_DRAWERS)):
-        if place is None:
-            entries = await store.scan(f"{folder}/{drawer:x}", limit=PLACE_DRAWER)
+    slot = await take(random.choices(range(count), k=RANDOM_SLOT_TRIES))
+    for bucket in random.sample(range(buckets), min(buckets, MAX_BUCKET_SCANS)):
+        if slot is None:
+            entries = await store.scan(f"{folder}/{bucket:x}", limit=SLOTS_PER_BUCKET)
             taken = {int(split(key)[1], 16) for key, _ in entries}
-            left = [number for number in range(drawer, count, drawers) if number // drawers not in taken]
-            place = await take(random.sample(left, len(left)))
-    return place
+            left = [number for number in range(bucket, count, buckets) if number // buckets not in taken]
+            slot = await take(random.sample(left, len(left)))
+    return slot
 
 
-def owner_of(principal: Principal | None, scope: Mapping[str, Any]) -> str:
-    """Whose places things take: the principal's or, where there is none, those of the address or of a pipe's end."""
+def quota_owner(principal: Principal | None, scope: Mapping[str, Any]) -> str:
+    """Return the quota owner: a hash of the principal or, without one, of the client address."""
     client = scope.get("client")
     who = network_of(client[0]) if client else ""
     return hashlib.sha256(f"={principal.key}".encode() if principal else who.encode()).hexdigest()[:32]
 
 
-def client_of(call: Call | Notice) -> Hashable:
-    """Whoever can be told apart: the principal, the session, the address, or the one peer there is."""
+def client_key(call: Call | Notice) -> Hashable:
+    """Return the identity that limits count by: principal, session, address, or the single peer of a pipe."""
     who = call.principal
     if who is not None:
         return who.subject if who.issuer is None else (who.issuer, who.subject)
@@ -130,8 +137,8 @@ def client_of(call: Call | Notice) -> Hashable:
 
 
 def network_of(host: str) -> str:
-    """Of an IPv6 address the network, since one client has a whole one; an address that hides an IPv4 one is that."""
-    from ipaddress import IPv6Address  # few servers ask
+    """Return the /64 network of an IPv6 address, and any other host unchanged. IPv4-mapped ones become IPv4."""
+    from ipaddress import IPv6Address  # rarely needed
 
     try:
         found = IPv6Address(host)

@@ -1,9 +1,9 @@
-"""What Redis does at once: one script per verb that reads before it writes.
+"""Lua scripts of `RedisStore`: one atomic script per operation that reads before it writes.
 
-The keys of one folder share a hash tag, so a cluster has them in one place. ``index`` holds the names of a folder in
-their order, ``expiry`` the same names by the moment at which they are over: Redis forgets values by itself, but not
-their names. A command that was sent twice because its connection was lost must not be done twice, so what is not the
-same the second time keeps its answer under ``once`` for ``remembered`` seconds; 0 keeps nothing.
+All keys of a folder share a hash tag, so that a cluster stores them on one node. ``index`` holds the sorted
+names of a folder. ``expiry`` holds the same names by expiry time, because Redis removes expired values but
+not their names. A retried command must not run twice: the result of a non-idempotent command is stored under
+``once`` for ``remembered`` seconds. A value of 0 stores no result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""News that has to leave in order, also while the store is away for a moment."""
+"""`SendQueue`: publish messages in order and retry while the store is unavailable."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import logging
 from collections import deque
 
 from .base import GAP, Store, StoreError, StoreFull, StoreUnavailable
-from .store_limits import NEWS_PAUSE, NEWS_SECONDS, OUTBOX_BYTES
+from .store_limits import MAX_SEND_QUEUE_BYTES, SEND_QUEUE_RETRY_DELAY, SEND_QUEUE_TIMEOUT
 
 log = logging.getLogger("dovetail.stores")
 
 
-class Outbox:
-    """Publishes what is put in, in order; at most ``limit`` pieces and `OUTBOX_BYTES` wait, then the oldest go.
+class SendQueue:
+    """An ordered queue of at most ``limit`` messages and `MAX_SEND_QUEUE_BYTES`; the oldest are dropped.
 
-    What goes, or is not taken in time, is lost; whoever listens is told that something was, as soon as possible.
+    Subscribers receive a gap notification after a message was dropped or not published within
+    `SEND_QUEUE_TIMEOUT`.
     """
 
     def __init__(self, store: Store, limit: int) -> None:
@@ -28,28 +29,30 @@ class Outbox:
 
     def put(self, topic: str, message: bytes) -> None:
         loop = asyncio.get_running_loop()
-        self._waiting.append((topic, message, loop.time() + NEWS_SECONDS))
+        self._waiting.append((topic, message, loop.time() + SEND_QUEUE_TIMEOUT))
         self._size += len(message)
-        while len(self._waiting) > self._limit or (self._size > OUTBOX_BYTES and len(self._waiting) > 1):
+        while len(self._waiting) > self._limit or (
+            self._size > MAX_SEND_QUEUE_BYTES and len(self._waiting) > 1
+        ):
             self._size -= len(self._waiting.popleft()[1])
             self._lost = True
         if self._sending is None or self._sending.done():
-            self._sending = loop.create_task(self._send(), name="dovetail-news")
+            self._sending = loop.create_task(self._send_all(), name="dovetail-news")
 
-    async def _send(self) -> None:
+    async def _send_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting or (self._lost and not self._closing):
             if self._lost:
-                self._lost = not await self._sent(GAP, b"", loop.time() + NEWS_SECONDS)
+                self._lost = not await self._publish(GAP, b"", loop.time() + SEND_QUEUE_TIMEOUT)
             if self._lost and not self._closing:
-                await asyncio.sleep(NEWS_PAUSE)
+                await asyncio.sleep(SEND_QUEUE_RETRY_DELAY)
             elif self._waiting:
                 topic, message, latest = self._waiting.popleft()
                 self._size -= len(message)
-                self._lost = not await self._sent(topic, message, latest) or self._lost
+                self._lost = not await self._publish(topic, message, latest) or self._lost
 
-    async def _sent(self, topic: str, message: bytes, latest: float) -> bool:
-        """Publish, until ``latest`` if need be; whether that was done."""
+    async def _publish(self, topic: str, message: bytes, latest: float) -> bool:
+        """Publish with retries until ``latest`` and return whether it succeeded."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -58,12 +61,12 @@ class Outbox:
             except StoreError as error:
                 away = isinstance(error, StoreUnavailable | StoreFull) and not self._closing
                 if not away or loop.time() >= latest:
-                    log.warning("other processes were not told: %s", error.message)
+                    log.warning("publish to other processes failed: %s", error.message)
                     return False
-            await asyncio.sleep(NEWS_PAUSE)
+            await asyncio.sleep(SEND_QUEUE_RETRY_DELAY)
 
     async def close(self) -> None:
-        """Send what is left, if the store takes it at once."""
+        """Send the remaining messages without retries."""
         self._closing = True
         if self._sending is not None:
             await self._sending

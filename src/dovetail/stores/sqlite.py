@@ -1,7 +1,7 @@
-"""A store in one file, for all processes of one machine: nothing to install, and it survives `kill -9`.
+"""`SqliteStore`: a store in one SQLite file for all processes of one machine. It survives `kill -9`.
 
-Write-ahead logging lets processes read while one of them writes. With ``durable=True`` every commit waits for the
-disk and survives a power failure too; that costs some milliseconds each, shared by all who wait.
+Write-ahead logging lets processes read while another writes. With ``durable=True`` every commit waits for the
+disk and survives a power failure. That costs some milliseconds per commit, shared by all writers of a batch.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ..settings import SCAN_PAGE
-from .base import StoreFull, StoreUnavailable, StoreUnreadable, Take, entry_name, split
-from .pubsub import Bus
-from .sqlite_writer import Writer, explained, locked
+from .base import MessageCallback, StoreFull, StoreUnavailable, StoreUnreadable, entry_name, split
+from .pubsub import PubSub
+from .sqlite_writer import SqliteWriter, is_locked, store_error
 from .store_limits import (
-    SQLITE_BUSY_SECONDS,
-    SQLITE_LOOK,
+    SQLITE_BUSY_TIMEOUT,
+    SQLITE_RETRY_DELAY,
     SQLITE_STORE_BYTES,
-    SQLITE_SWEEP,
-    SQLITE_SWEEP_SECONDS,
+    SQLITE_SWEEP_ENTRIES,
+    SQLITE_SWEEP_INTERVAL,
 )
 
 T = TypeVar("T")
 
 VERSION: Final = 1
-"""Of the tables below; a file of a newer version is left alone."""
+"""Version of the tables. A file with a newer version is rejected."""
 _APPLICATION: Final = 0x44_4F_56_45
-"""``DOVE``, in the header of the file: it is ours."""
+"""``DOVE``: the application id in the file header."""
 _TABLES: Final = f"""
 create table entries (
     folder text not null, name text not null, value blob not null, expires real, primary key (folder, name)
@@ -55,7 +55,7 @@ class SqliteStore:
         *,
         max_bytes: int = SQLITE_STORE_BYTES,
         durable: bool = False,
-        busy_timeout: float = SQLITE_BUSY_SECONDS,
+        busy_timeout: float = SQLITE_BUSY_TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set the file and its limits. The file is opened later.
@@ -67,13 +67,13 @@ class SqliteStore:
             busy_timeout: Seconds to wait while another process writes.
         """
         self.path = Path(path)
-        self.most_bytes = max_bytes
-        self.most_entries = sys.maxsize  # bytes alone count
+        self.max_bytes = max_bytes
+        self.max_entries = sys.maxsize  # only bytes are limited
         self._durable = durable
         self._busy = busy_timeout
         self._clock = clock
-        self._writer: Writer | None = None
-        self._bus = Bus(self.path)
+        self._writer: SqliteWriter | None = None
+        self._pubsub = PubSub(self.path)
         self._swept = 0.0
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class SqliteStore:
 
     async def open(self) -> None:
         await self._do(lambda connection: None)
-        await self._bus.open()
+        await self._pubsub.open()
 
     async def get(self, key: str) -> bytes | None:
         return await self._do(lambda connection: self._value(connection, key))
@@ -110,7 +110,7 @@ class SqliteStore:
 
     async def delete(self, key: str) -> bool:
         def do(connection: sqlite3.Connection) -> bool:
-            # An entry whose time is over is not there; the sweep takes it.
+            # An expired entry counts as missing; the sweep removes it later.
             query = f"delete from entries where folder = ? and name = ? and {_LIVE}"
             return connection.execute(query, (*split(key), self._clock())).rowcount > 0
 
@@ -120,11 +120,11 @@ class SqliteStore:
         def do(connection: sqlite3.Connection) -> str:
             query = "select max(name) from entries where folder = ?"
             last = connection.execute(query, (folder,)).fetchone()[0]
-            # A log that was empty for a while goes on with the time: nobody may have read that far.
+            # An empty log continues at the current time: a new number must exceed those already read.
             number = int(last) if last is not None else int(self._clock() * 1000)
             key = f"{folder}/{entry_name(number + 1)}"
             self._set(connection, key, value, ttl)
-            # Entries have consecutive numbers: which is too old is known without a look at the others.
+            # Entry numbers are consecutive, so the oldest entry to keep is known without a query.
             query = "delete from entries where folder = ? and name <= ?"
             connection.execute(query, (folder, entry_name(number + 1 - keep)))
             return key
@@ -161,30 +161,30 @@ class SqliteStore:
         return await self._do(do, writes=True)
 
     async def publish(self, topic: str, message: bytes) -> None:
-        await self._bus.publish(topic, message)
+        await self._pubsub.publish(topic, message)
 
-    def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
-        return self._bus.subscribe(topic, take)
+    def subscribe(self, topic: str, take: MessageCallback) -> Callable[[], None]:
+        return self._pubsub.subscribe(topic, take)
 
     async def close(self) -> None:
-        await self._bus.close()
+        await self._pubsub.close()
         writer, self._writer = self._writer, None
         if writer is not None and writer.pid == os.getpid():
             await writer.close()
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
     async def _do(self, do: Callable[[sqlite3.Connection], T], *, writes: bool = False) -> T:
         writer = self._writer
         if writer is None or writer.pid != os.getpid():  # a connection must not be used across a fork
-            writer = self._writer = Writer(self._connect)
+            writer = self._writer = SqliteWriter(self._connect)
         try:
             return await writer.submit(do, writes=writes)
         except StoreFull as error:
-            raise StoreFull(self.most_bytes) from error.__cause__
+            raise StoreFull(self.max_bytes) from error.__cause__
 
     def _connect(self) -> sqlite3.Connection:
-        """A connection to a file that is ours and of our version. Runs in the thread that keeps it."""
+        """Open and check the file. Runs in the writer thread."""
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
@@ -192,13 +192,13 @@ class SqliteStore:
             )
             _write_ahead(connection, self._busy)
             connection.execute(f"pragma synchronous = {'full' if self._durable else 'normal'}")
-            connection.execute(f"pragma max_page_count = {max(self.most_bytes // _PAGE, 16)}")
+            connection.execute(f"pragma max_page_count = {max(self.max_bytes // _PAGE, 16)}")
             _prepare(connection)
         except BaseException as error:
             if connection is not None:
                 connection.close()
             if isinstance(error, sqlite3.Error):
-                raise explained(error) from error
+                raise store_error(error) from error
             raise
         return connection
 
@@ -215,7 +215,7 @@ class SqliteStore:
         try:
             connection.execute("replace into entries values (?, ?, ?, ?)", row)
         except sqlite3.OperationalError as error:
-            if not isinstance(explained(error), StoreFull) or not connection.in_transaction:
+            if not isinstance(store_error(error), StoreFull) or not connection.in_transaction:
                 raise
             self._swept = 0.0
             if not self._sweep(connection, now):
@@ -223,14 +223,14 @@ class SqliteStore:
             connection.execute("replace into entries values (?, ?, ?, ?)", row)
 
     def _sweep(self, connection: sqlite3.Connection, now: float) -> int:
-        """Now and then take away what is over, some at a time; how many went."""
-        if abs(now - self._swept) < SQLITE_SWEEP_SECONDS:
+        """Delete some expired entries, at most once per interval. Return how many were deleted."""
+        if abs(now - self._swept) < SQLITE_SWEEP_INTERVAL:
             return 0
         over = "select folder, name from entries where expires <= ? limit ?"
         query = f"delete from entries where (folder, name) in ({over})"
-        gone = connection.execute(query, (now, SQLITE_SWEEP)).rowcount
+        gone = connection.execute(query, (now, SQLITE_SWEEP_ENTRIES)).rowcount
         connection.execute("delete from leases where expires <= ?", (now,))
-        if gone < SQLITE_SWEEP:
+        if gone < SQLITE_SWEEP_ENTRIES:
             self._swept = now
         return gone
 
@@ -241,30 +241,37 @@ class SqliteStore:
 
 
 def _write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
-    """Keep a log of what is written. SQLite does not wait for the lock here: of several processes that begin with a new
-    file together some would be told that it is locked."""
+    """Switch to write-ahead logging, with retries.
+
+    SQLite does not wait for the lock here: processes that open a new file at the same time get "database is
+    locked".
+    """
     last = time.monotonic() + seconds
     while True:
         try:
             connection.execute("pragma journal_mode = wal")
             return
         except sqlite3.OperationalError as error:
-            if not locked(error) or time.monotonic() >= last:
+            if not is_locked(error) or time.monotonic() >= last:
                 raise
-            time.sleep(SQLITE_LOOK)
+            time.sleep(SQLITE_RETRY_DELAY)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables in a new file; refuse one that is not ours."""
+    """Create the tables in a new file; reject a file of another application or a newer version."""
     connection.execute("begin immediate")
     try:
         version = _pragma(connection, "user_version")
         application = _pragma(connection, "application_id")
         if version > VERSION and application == _APPLICATION:
-            raise StoreUnreadable("the store was written by a newer version")
+            raise StoreUnreadable(
+                "the SQLite store was written by a newer version of Dovetail; upgrade this process"
+            )
         if application != _APPLICATION:
             if connection.execute("select count(*) from sqlite_master").fetchone()[0]:
-                raise StoreUnavailable("the file is a database of something else")
+                raise StoreUnavailable(
+                    "the file is a SQLite database of another application; choose another file"
+                )
             for statement in _TABLES.split(";")[:-1]:
                 connection.execute(statement)
         connection.execute("commit")

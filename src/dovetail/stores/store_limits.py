@@ -1,131 +1,155 @@
-"""The bounds of stores, and of what servers keep in them, that nobody needs to turn."""
+"""Limits and intervals of the stores, and of what servers keep in them. Users do not need to change them.
+
+Names that end in ``_TIMEOUT``, ``_INTERVAL``, ``_DELAY``, ``_PERIOD`` and ``_LIFETIME`` are seconds.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-STORE_BATCH: Final = 256
-"""Changes that one transaction takes."""
+# --- stores ---------------------------------------------------------------------------------------------------
+
+SQLITE_MAX_BATCH: Final = 256
+"""Work items in one transaction."""
 SQLITE_STORE_BYTES: Final = 4 << 30
-"""What a store in a file holds unless told otherwise."""
-SQLITE_BUSY_SECONDS: Final = 5.0
-"""How long another process may hold the lock of the file."""
-SQLITE_LOOK: Final = 0.01
-"""How often a new file is tried that another process is about to set up."""
-SQLITE_SWEEP: Final = 500
-SQLITE_SWEEP_SECONDS: Final = 5.0
-"""Entries whose time is over that are taken away at once, and how often that is done."""
-BUS_MESSAGE: Final = 16 << 20
-"""Bytes of one piece of news between processes."""
-BUS_BACKLOG: Final = 64 << 20
-"""Bytes that may wait for one process before it is cut off."""
-BUS_QUEUE: Final = 128
-"""Processes that may connect to one before it has taken the first."""
-BUS_SETTLED: Final = 100_000_000
-"""Nanoseconds after which a folder of sockets that did not change is as it was."""
-REDIS_SECONDS: Final = 3.0
-"""How long Redis may take to connect, and to answer; all that is tried again takes twice as long at most."""
-REDIS_REPEATS: Final = 3
-"""How often one command is sent again after a lost connection."""
-REDIS_REPEAT_SECONDS: Final = 0.1
-"""Before the first of them; each next waits twice as long."""
-REDIS_REMEMBERED: Final = 60.0
-"""For which Redis remembers what it did, so that a command that is sent again is done once."""
-REDIS_NEWS: Final = 10_000
-REDIS_NEWS_BYTES: Final = 64 << 20
-REDIS_NEWS_LEAST: Final = 16
-"""Pieces of news kept for processes that were cut off for a while: so many small ones, about so many bytes of each
-size of larger ones, but never fewer than the last."""
-REDIS_LISTEN_SECONDS: Final = 2.0
-"""How long one look for news waits for some."""
+"""Default size limit of a SQLite store."""
+SQLITE_BUSY_TIMEOUT: Final = 5.0
+"""How long a write waits for the lock of another process."""
+SQLITE_RETRY_DELAY: Final = 0.01
+"""Delay between attempts to set up a new file that another process is setting up too."""
+SQLITE_SWEEP_ENTRIES: Final = 500
+"""Expired entries that one sweep deletes."""
+SQLITE_SWEEP_INTERVAL: Final = 5.0
+"""Minimum time between two sweeps."""
+MAX_PUBSUB_MESSAGE_BYTES: Final = 16 << 20
+"""Size of one published message."""
+MAX_PUBSUB_BACKLOG_BYTES: Final = 64 << 20
+"""Unsent bytes for one process before it is disconnected."""
+PUBSUB_LISTEN_BACKLOG: Final = 128
+"""Processes that may connect to a socket before the first is accepted."""
+PUBSUB_FOLDER_SETTLE_NS: Final = 100_000_000
+"""Age in nanoseconds after which the modification time of the socket folder is reliable."""
+REDIS_TIMEOUT: Final = 3.0
+"""How long Redis may take to connect and to respond. An operation with its retries takes at most twice that."""
+REDIS_MAX_RETRIES: Final = 3
+"""Retries of one command after a lost connection."""
+REDIS_RETRY_DELAY: Final = 0.1
+"""Delay before the first retry. It doubles with each further one."""
+REDIS_DEDUPLICATION_PERIOD: Final = 60.0
+"""How long Redis stores the result of a command, so that a retried command is applied once."""
+REDIS_MAX_STREAM_MESSAGES: Final = 10_000
+"""Published messages that Redis retains for processes that lost their connection."""
+REDIS_MAX_STREAM_BYTES: Final = 64 << 20
+"""Approximate size of the retained messages of one size class."""
+REDIS_MIN_STREAM_MESSAGES: Final = 16
+"""Retained messages, however large they are."""
+REDIS_BLOCK_TIMEOUT: Final = 2.0
+"""How long one blocking read of the stream waits for messages."""
 
-OUTBOX_BYTES: Final = 64 << 20
-"""Bytes of news that wait for a store."""
-NEWS_SECONDS: Final = 30.0
-NEWS_PAUSE: Final = 0.5
-"""How long news waits for a store that is away, and between two attempts."""
+MAX_SEND_QUEUE_BYTES: Final = 64 << 20
+"""Messages in a send queue; the oldest are dropped beyond that."""
+SEND_QUEUE_TIMEOUT: Final = 30.0
+"""How long a message waits for a store that is unavailable."""
+SEND_QUEUE_RETRY_DELAY: Final = 0.5
+"""Delay between attempts to publish a message."""
 
-RECENT_SECONDS: Final = NEWS_SECONDS + 15.0
-RECENT_NEWS: Final = 4096
-"""For which a process remembers what has changed, longer than a letter may be on its way; and so many things of it."""
+REPLAY_BUFFER_PERIOD: Final = SEND_QUEUE_TIMEOUT + 15.0
+"""How long a process remembers resource changes. It exceeds the longest delivery time of a message."""
+MAX_REPLAY_BUFFER_CHANGES: Final = 4096
+"""Resource changes that a process remembers."""
 
-# --- what servers keep ----------------------------------------------------------------------------------------
+# --- state of servers -----------------------------------------------------------------------------------------
 
-STORE_LOOK: Final = 5.0
-"""Seconds between two looks whether the store of a server takes and gives."""
-LEASE_SECONDS: Final = 10.0
-"""For which a worker holds what it works on, without a sign of life; it gives three in that time."""
-ONCE_SECONDS: Final = 86_400.0
-"""For which the result of a call with an idempotency key is kept."""
-ONCE_KEY: Final = 128
-"""Characters of such a key."""
-ONCE_OWN: Final = 25_000
-ONCE_BYTES: Final = 64 << 20
-ONCE_ALL: Final = 50_000
-ONCE_ALL_BYTES: Final = 512 << 20
-"""How many such results one process keeps, and how many bytes of them: of one principal, and of all."""
-ONCE_PART_ENTRIES: Final = 2
-ONCE_PART_BYTES: Final = 16
-"""The part of a store's entries, and of its bytes, that they take at most: several processes may share the bytes."""
-SHARE_OVERHEAD: Final = 512
-"""Bytes that an entry takes beside its own."""
-SHARE_GROUPS: Final = 4096
-"""Owners are counted in so many groups."""
-ONCE_LOOK: Final = 1.0
-"""Between two looks at such a call, for those who wait without being told."""
-ONCE_GRACE: Final = 10.0
-"""For which such a call goes on when its connection is lost and nobody has asked for it again."""
-STEP_LOOK: Final = 0.05
-"""Between two looks at a step that another run of the same call is at."""
-TASK_LOOK: Final = LEASE_SECONDS / 3
-"""Seconds between two signs of life for tasks, and between two looks at one that runs elsewhere."""
-QUEUE_REDELIVERY: Final = 1.5 * LEASE_SECONDS
-"""Seconds after which the task of a dead worker is delivered again: its lease has run out by then."""
-QUEUE_MEMORY: Final = 60.0
-"""For which a queue remembers a task that was delivered."""
-WORKER_TASKS: Final = 32
-"""Tasks that one ``dovetail worker`` runs at once, unless told otherwise."""
-TASK_LOOKS: Final = 3
-"""How many signs of life are given between two looks for tasks whose worker is dead."""
-SESSION_ATTEMPTS: Final = 16
-"""Attempts to write what is kept of a session while other processes write it too."""
-EVENT_SECONDS: Final = 600.0
-"""For which the events of a legacy session are kept for those who come back for them."""
-EVENTS_PAUSE: Final = 0.005
-"""Seconds for which events of a general stream wait to be written."""
-EVENTS_WAITING: Final = 16 << 20
-"""Bytes of events on their way to the store; more are not kept."""
-EVENTS_BYTES: Final = 64 << 20
-EVENTS_ALL_BYTES: Final = 512 << 20
-"""What one process keeps of events in `EVENT_SECONDS`: of one session, and of all."""
-EVENTS_UNKEPT: Final = 100_000
-"""Events of one stream that may have reached a client, but not the store, when their process is killed."""
-LETTERS_WAITING: Final = 100_000
-"""Letters on their way to other processes."""
-LETTER_SECONDS: Final = 15.0
-LETTER_LOOK: Final = 1.0
-"""How long a process may take to answer a letter, and when it is first asked whether it still lives."""
-PLACE_BYTES: Final = 64 << 10
-PLACE_SECONDS: Final = 30 * 86_400.0
-"""What is kept takes a place for each of so many bytes, and counts no more when it was not written for so long."""
-HANDLES_OWN: Final = 2000
-HANDLES_ALL: Final = 200_000
-"""Places of handles that one owner has, and all."""
-STATE_OWN: Final = 2000
-STATE_ALL: Final = 200_000
-"""The same of ``ctx.state``, whose owners are principals and sessions."""
-TASKS_OWN: Final = 2000
-TASKS_NOBODYS: Final = 10_000
-TASKS_ALL: Final = 20_000
-"""The same of large tasks: one principal's, those of all who are none, and all."""
-STATE_ATTEMPTS: Final = 16
-"""Attempts to write one key of it while others write the same."""
-SESSIONS_KEPT: Final = 10
-"""Sessions of one principal that a store keeps for each that one process may have in memory."""
-SESSIONS_ALL_KEPT: Final = 100
-"""The same of everybody's. Of one address without a principal there may be twice as many as a process has."""
-PLACE_DRAWER: Final = 256
-PLACE_DRAWERS: Final = 8
-"""Drawers that are looked into: where there are more, a few places may be left when somebody is refused."""
-PLACE_TRIES: Final = 3
-"""Places tried blindly before all that are taken are looked at."""
+STORE_PROBE_INTERVAL: Final = 5.0
+"""Interval of the readiness probe of a server's store."""
+LEASE_LIFETIME: Final = 10.0
+"""How long a worker holds a lease without renewing it. It renews three times in that period."""
+IDEMPOTENT_RESULT_LIFETIME: Final = 86_400.0
+"""How long the result of a call with an idempotency key is stored."""
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 128
+"""Characters of an idempotency key."""
+MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL: Final = 25_000
+"""Stored results that one process keeps for one principal."""
+MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL: Final = 64 << 20
+"""Size of the stored results that one process keeps for one principal."""
+MAX_IDEMPOTENT_RESULTS: Final = 50_000
+"""Stored results that one process keeps."""
+MAX_IDEMPOTENT_BYTES: Final = 512 << 20
+"""Size of the stored results that one process keeps."""
+IDEMPOTENT_ENTRIES_DIVISOR: Final = 2
+"""Stored results use at most this fraction (1/n) of a store's entries."""
+IDEMPOTENT_BYTES_DIVISOR: Final = 16
+"""Stored results use at most this fraction (1/n) of a store's bytes; several processes may share the store."""
+ENTRY_OVERHEAD_BYTES: Final = 512
+"""Estimated overhead of one stored entry."""
+OWNER_GROUPS: Final = 4096
+"""Number of groups into which owners are hashed for accounting."""
+IDEMPOTENCY_POLL_INTERVAL: Final = 1.0
+"""Interval at which a duplicate call polls the first one, in case its notification is lost."""
+DISCONNECTED_CALL_GRACE_PERIOD: Final = 10.0
+"""How long an idempotent call keeps running after its connection is lost, if no client repeats it."""
+STEP_POLL_INTERVAL: Final = 0.05
+"""Interval at which a call polls a step that another run of the same call executes."""
+TASK_HEARTBEAT_INTERVAL: Final = LEASE_LIFETIME / 3
+"""Interval of the heartbeats of running tasks, and of polling a task that runs in another worker."""
+TASK_REDELIVERY_DELAY: Final = 1.5 * LEASE_LIFETIME
+"""Delay before the task of a dead worker is delivered again. Its lease has expired by then."""
+TASK_QUEUE_LIFETIME: Final = 60.0
+"""How long a queue remembers a delivered task."""
+MAX_WORKER_TASKS: Final = 32
+"""Default number of tasks that one ``dovetail worker`` runs concurrently."""
+HEARTBEATS_PER_TASK_SCAN: Final = 3
+"""Heartbeats between two scans for tasks of dead workers."""
+SESSION_WRITE_ATTEMPTS: Final = 16
+"""Attempts to write a session that other processes write at the same time."""
+STORED_EVENT_LIFETIME: Final = 600.0
+"""How long the events of a legacy session are stored for replay."""
+EVENT_WRITE_DELAY: Final = 0.005
+"""How long events of a general stream are collected before they are written."""
+MAX_UNWRITTEN_EVENT_BYTES: Final = 16 << 20
+"""Events that wait to be written; further events are not stored."""
+MAX_STORED_EVENT_BYTES_PER_SESSION: Final = 64 << 20
+"""Events of one session that one process stores within `STORED_EVENT_LIFETIME`."""
+MAX_STORED_EVENT_BYTES: Final = 512 << 20
+"""Events of all sessions that one process stores within `STORED_EVENT_LIFETIME`."""
+MAX_UNSTORED_EVENTS: Final = 100_000
+"""Events of one stream that a client may have received, but that were not stored when the process was killed."""
+MAX_QUEUED_MESSAGES: Final = 100_000
+"""Messages that wait to be sent to other workers."""
+WORKER_RESPONSE_TIMEOUT: Final = 15.0
+"""How long another worker may take to respond to a message."""
+WORKER_PROBE_DELAY: Final = 1.0
+"""Wait time after which a process checks whether the other worker is still alive."""
+BYTES_PER_SLOT: Final = 64 << 10
+"""Bytes of a stored entry that one quota slot covers."""
+SLOT_LIFETIME: Final = 30 * 86_400.0
+"""A slot expires if its entry is not written for this long."""
+MAX_HANDLE_SLOTS_PER_OWNER: Final = 2000
+"""Quota slots for the handles of one owner."""
+MAX_HANDLE_SLOTS: Final = 200_000
+"""Quota slots for all handles."""
+MAX_STATE_SLOTS_PER_OWNER: Final = 2000
+"""Quota slots for the ``ctx.state`` of one principal or session."""
+MAX_STATE_SLOTS: Final = 200_000
+"""Quota slots for all ``ctx.state``."""
+MAX_TASK_SLOTS_PER_PRINCIPAL: Final = 2000
+"""Quota slots for the large tasks of one principal."""
+MAX_ANONYMOUS_TASK_SLOTS: Final = 10_000
+"""Quota slots for the large tasks of all clients without a principal."""
+MAX_TASK_SLOTS: Final = 20_000
+"""Quota slots for all large tasks."""
+STATE_WRITE_ATTEMPTS: Final = 16
+"""Attempts to write a ``ctx.state`` key that others write at the same time."""
+STORED_SESSIONS_FACTOR_PER_PRINCIPAL: Final = 10
+"""A store keeps this many times the sessions of one principal that one process keeps in memory."""
+STORED_SESSIONS_FACTOR: Final = 100
+"""A store keeps this many times the sessions that one process keeps in memory.
+
+Of one address without a principal it keeps twice as many as one process.
+"""
+SLOTS_PER_BUCKET: Final = 256
+"""Slots in one bucket of a quota."""
+MAX_BUCKET_SCANS: Final = 8
+"""Buckets that are searched for a free slot. With more buckets, a few free slots may be missed."""
+RANDOM_SLOT_TRIES: Final = 3
+"""Random slots that are tried before buckets are searched."""

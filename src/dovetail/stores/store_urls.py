@@ -1,4 +1,4 @@
-"""Stores by URL, for command lines and environments."""
+"""Create a store from a URL, for command lines and environment variables."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .base import Store, StoreError
 
 
 def from_url(url: str) -> Store:
-    """The store that ``url`` names; nothing is opened yet.
+    """Return the store that ``url`` names, without opening it.
 
-    ``sqlite:///state.db`` lies in the working directory, ``sqlite:////var/lib/x/state.db`` is absolute, and a bare
-    file name is SQLite too; ``redis://``, ``rediss://``, ``redis+sentinel://`` and ``redis+cluster://`` are Redis;
-    ``memory://`` is the memory of this process.
+    ``sqlite:///state.db`` is relative to the working directory, ``sqlite:////var/lib/x/state.db`` is
+    absolute, and a bare file name means SQLite. ``redis://``, ``rediss://``, ``redis+sentinel://`` and
+    ``redis+cluster://`` are Redis. ``memory://`` is the memory of this process.
 
     Raises:
-        DovetailError: it names no store.
+        DovetailError: the URL is not valid.
     """
     scheme, found, rest = url.partition("://")
     if not found or scheme == "sqlite":
         path = rest[1:] if found else url
         if not path or (found and not rest.startswith("/")):
-            raise DovetailError(f"a SQLite store is sqlite:///FILE or FILE, not {url!r}")
+            raise DovetailError(f"not a valid SQLite store URL: {url!r}; use sqlite:///FILE or FILE")
         from .sqlite import SqliteStore
 
         return SqliteStore(Path(path))
@@ -32,23 +32,23 @@ def from_url(url: str) -> Store:
 
         return MemoryStore()
     if scheme.partition("+")[0] not in ("redis", "rediss"):
-        raise DovetailError(f"no store has a URL that begins with {scheme}://")
+        raise DovetailError(f"unknown store URL scheme {scheme}://; use sqlite://, redis:// or memory://")
     from .redis import RedisStore
 
     return RedisStore(url)
 
 
 def check(store: Store | None) -> None:
-    """Open ``store`` and close it again, before anything is served from it.
+    """Open and close ``store`` once, before a server starts with it.
 
     Raises:
-        DovetailError: it cannot be used; which and why, for whoever started the process.
+        DovetailError: the store cannot be used. The message names the store and the reason.
     """
     if store is not None:
-        asyncio.run(_tried(store))
+        asyncio.run(_probe(store))
 
 
-async def _tried(store: Store) -> None:
+async def _probe(store: Store) -> None:
     try:
         await store.open()
     except StoreError as error:

@@ -1,23 +1,23 @@
-"""Who listens to which topic in this process: the part of publishing that all stores share."""
+"""`TopicListeners`: the subscribers of this process by topic, shared by all stores."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from .base import Take
+from .base import MessageCallback
 
 log = logging.getLogger("dovetail.stores")
 
 
-class Listeners:
-    """Takers by topic."""
+class TopicListeners:
+    """Callbacks by topic."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, list[Take]] = {}
+        self._topics: dict[str, list[MessageCallback]] = {}
 
-    def add(self, topic: str, take: Take) -> Callable[[], None]:
-        """Have ``take`` called; call what is returned, as often as you like, to stop that."""
+    def add(self, topic: str, take: MessageCallback) -> Callable[[], None]:
+        """Add a callback. The returned function removes it and may be called repeatedly."""
         self._topics.setdefault(topic, []).append(take)
 
         def stop() -> None:
@@ -29,10 +29,10 @@ class Listeners:
 
         return stop
 
-    def tell(self, topic: str, message: bytes) -> None:
+    def notify(self, topic: str, message: bytes) -> None:
         for take in tuple(self._topics.get(topic, ())):
             try:
                 take(message)
             except Exception:
-                # One listener that breaks its promise must not keep the news from the others.
-                log.exception("a listener of %s failed", topic)
+                # A callback that raises must not prevent delivery to the others.
+                log.exception("subscriber callback failed topic=%s", topic)

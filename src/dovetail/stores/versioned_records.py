@@ -1,4 +1,4 @@
-"""Values with a version in front: an older process refuses what it cannot read instead of guessing."""
+"""Stored values with a version prefix: an older process rejects what it cannot read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .base import StoreUnreadable
 T = TypeVar("T")
 
 
-class Records(Generic[T]):
-    """How values of one type are written: ``version``, a space, and JSON.
+class VersionedRecords(Generic[T]):
+    """The encoding of values of one type: ``version``, a space, and JSON.
 
-    Raise ``version`` when an older reader would misunderstand what is written now. Members it may simply not know
-    need no new version.
+    Increase ``version`` when an older reader would misinterpret the data. Additional members that it can
+    ignore need no new version.
     """
 
     def __init__(self, type: type[T], version: int = 1) -> None:
@@ -24,19 +24,21 @@ class Records(Generic[T]):
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(type)
 
-    def write(self, value: T) -> bytes:
+    def encode(self, value: T) -> bytes:
         return self._head + self._encoder.encode(value)
 
-    def read(self, data: bytes) -> T:
-        """What was written.
+    def decode(self, data: bytes) -> T:
+        """Decode ``data``.
 
         Raises:
-            StoreUnreadable: by a newer version, or it is damaged.
+            StoreUnreadable: the data was written by a newer version, or is damaged.
         """
         head, _, body = data.partition(b" ")
         if not head.isdigit() or int(head) > self._version:
-            raise StoreUnreadable("what is in the store was written by a newer version")
+            raise StoreUnreadable(
+                "the stored value was written by a newer version of Dovetail; upgrade this process"
+            )
         try:
             return self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StoreUnreadable("what is in the store is damaged") from error
+            raise StoreUnreadable("the stored value is damaged") from error

@@ -15,7 +15,7 @@ from ...core.rights import MissingScope
 from ...errors import DovetailError, http_status
 from ...settings import LONGEST_TOKEN
 from ...stores.base import Store
-from ...stores.quotas import owner_of
+from ...stores.quotas import quota_owner
 from ...wire.seal import Seal
 from ..core import oauth_urls, resource
 from ..core.challenge import bearer, proving, write
@@ -88,7 +88,7 @@ class Gate:
 
     async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
         """The answer of a page to a request for it."""
-        owner = owner_of(None, head.scope)
+        owner = quota_owner(None, head.scope)
         request = PageRequest(head.method, head.query, head.headers, body, offered, owner)
         return await self.pages[head.path](request)
 

@@ -14,8 +14,14 @@ from urllib.parse import quote
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from ...stores.base import Store, StoreFull
-from ...stores.quotas import Places, free, take_place
-from ...stores.store_limits import PLACE_BYTES, PLACE_SECONDS, TASKS_ALL, TASKS_NOBODYS, TASKS_OWN
+from ...stores.quotas import Quota, acquire_slot, release
+from ...stores.store_limits import (
+    BYTES_PER_SLOT,
+    MAX_ANONYMOUS_TASK_SLOTS,
+    MAX_TASK_SLOTS,
+    MAX_TASK_SLOTS_PER_PRINCIPAL,
+    SLOT_LIFETIME,
+)
 
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 GENERATED: Final = re.compile(r"[0-9a-f]{43}")
@@ -43,10 +49,10 @@ class Owned:
         self._store = store
         self._maximum = maximum
 
-    async def take_place(self, machine: TaskMachine) -> bool:
+    async def acquire_slot(self, machine: TaskMachine) -> bool:
         """Count the task among those of its principal; False: it has as many as it may."""
         folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
-        machine.place = await take_place(self._store, folder, self._maximum, machine.id.encode(), ttl)
+        machine.place = await acquire_slot(self._store, folder, self._maximum, machine.id.encode(), ttl)
         return machine.place is not None
 
     async def weigh(self, machine: TaskMachine, size: int) -> None:
@@ -55,13 +61,13 @@ class Owned:
         Raises:
             ShareFull: its owner, or all together, have too many.
         """
-        if size <= PLACE_BYTES or len(machine.more) >= 2 * (1 + size // PLACE_BYTES):
+        if size <= BYTES_PER_SLOT or len(machine.more) >= 2 * (1 + size // BYTES_PER_SLOT):
             return
-        own = TASKS_NOBODYS if machine.principal is None else TASKS_OWN
-        places = Places(self._store, "task", own=own, total=TASKS_ALL)
-        ttl = min(_ttl(machine) or PLACE_SECONDS, PLACE_SECONDS)
+        own = MAX_ANONYMOUS_TASK_SLOTS if machine.principal is None else MAX_TASK_SLOTS_PER_PRINCIPAL
+        places = Quota(self._store, "task", own=own, total=MAX_TASK_SLOTS)
+        ttl = min(_ttl(machine) or SLOT_LIFETIME, SLOT_LIFETIME)
         try:
-            machine.more = await places.fit(owner(machine.principal), machine.more, ttl, size)
+            machine.more = await places.resize(owner(machine.principal), machine.more, ttl, size)
         except StoreFull as error:
             raise ShareFull from error
 
@@ -85,7 +91,7 @@ class Owned:
             await self._store.delete(task.place)
         if task.label is not None and task.principal is not None:
             await self._store.delete(_name(task.principal, task.label))
-        await free(self._store, task.more)
+        await release(self._store, task.more)
 
     async def _put(self, key: str, machine: TaskMachine) -> bool:
         return await self._store.put(key, machine.id.encode(), ttl=_ttl(machine), only_new=True)

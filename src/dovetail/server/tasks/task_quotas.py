@@ -115,7 +115,7 @@ class Roster:
     async def _has_place(self, job: Job) -> bool:
         """Whether one more task may be kept for the owner of ``job``: a principal or, without one, a session."""
         if job.machine.principal is not None:
-            return await self._kept.owned.take_place(job.machine)
+            return await self._kept.owned.acquire_slot(job.machine)
         session = job.call.session
         count = 0 if session is None or session.tasks is None else len(session.tasks)
         return count < self._limit or len(self.living(session)) < self._limit

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.task_machine import FaceName, TaskMachine
 from ...stores.base import Store, split
-from ...stores.versioned_records import Records
+from ...stores.versioned_records import VersionedRecords
 from .owner_index import Ended, Owned, owner
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
 WORK: Final = "work"
 """The folder that names the tasks somebody works on, or should."""
 
-_records = Records(TaskMachine)
+_records = VersionedRecords(TaskMachine)
 
 
 class KeptTasks:
@@ -47,10 +47,10 @@ class KeptTasks:
         ttl = None if expires is None else expires - self._clock()
         if ttl is not None and ttl <= 0:
             return True
-        data, counted = _records.write(machine), machine.more
+        data, counted = _records.encode(machine), machine.more
         if self._counts_bytes:
             await self.owned.weigh(machine, len(data))
-            data = data if machine.more is counted else _records.write(machine)
+            data = data if machine.more is counted else _records.encode(machine)
         return await self.store.put(key_of(machine), data, ttl=ttl, fence=fence)
 
     async def load(self, principal: str | None, id: str) -> TaskMachine | None:
@@ -59,7 +59,7 @@ class KeptTasks:
 
     async def read(self, key: str) -> TaskMachine | None:
         data = await self.store.get(key)
-        machine = None if data is None else _records.read(data)
+        machine = None if data is None else _records.decode(data)
         return None if machine is None or machine.expired(self._clock()) else machine
 
     async def delete(self, task: Ended) -> None:
@@ -79,7 +79,7 @@ class KeptTasks:
         at = f"{folder}/{after}"
         while len(found) < size and (entries := await self.store.scan(folder, after=at, limit=size)):
             at = entries[-1][0]
-            found += [task for _, value in entries if (task := _records.read(value)).face in LEGACY]
+            found += [task for _, value in entries if (task := _records.decode(value)).face in LEGACY]
         return found[:size]
 
     # --- who works on what ------------------------------------------------------------------------------------
