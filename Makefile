@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 WITH_MIDDLEWARE := tests/server tests/client tests/gateway tests/test_every_revision.py
 
-.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs clean
+.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs release clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -91,6 +91,9 @@ fuzz: setup      ## spoilt conversations against live servers and clients, ten m
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+release: setup   ## build sdist and wheel, try them in empty environments, print what to upload
+	$(BIN)/python scripts/release.py
 
 lock: setup      ## pin again what requirements/*.in ask for
 	scripts/lock.sh
