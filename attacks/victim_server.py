@@ -11,7 +11,7 @@ from typing import Any
 
 from stacks import tell_when_asked  # beside this file, which is run as a script
 
-from dovetail import Context, RegistrationError, Request, Server
+from dovetail import Context, RegistrationError, RouteRequest, Server
 from dovetail.middleware import Middleware, RateLimit
 from dovetail.settings import Limits
 
@@ -144,7 +144,7 @@ def thing(name: str) -> str:
 
 
 @server.route("/own")
-def own(request: Request) -> str:
+def own(request: RouteRequest) -> str:
     return "mine"
 
 

@@ -62,7 +62,7 @@ def admission(tools: int = 1, annotated: bool = False) -> Admission:
     header_map: HeaderMap = {("region",): "Region"}
     maps = {f"tool_{number}": header_map for number in range(tools) if annotated}
     made = Admission("server", server_info=SERVER, param_headers=maps)
-    made.offer(ServerCapabilities(tools={}))
+    made.set_capabilities(ServerCapabilities(tools={}))
     return made
 
 

@@ -59,13 +59,13 @@ def frame(data: bytes) -> Frame:
 
 def server_admission(dialect: Dialect = OFFICIAL, revisions: Any = REVISIONS, **more: Any) -> Admission:
     admission = Admission("server", revisions, dialect, SERVER, **more)
-    admission.offer(OFFER)
+    admission.set_capabilities(OFFER)
     return admission
 
 
 def client_admission(**capabilities: Any) -> Admission:
     admission = Admission("client")
-    admission.offer(ClientCapabilities(capabilities))
+    admission.set_capabilities(ClientCapabilities(capabilities))
     return admission
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Notice, Rejection, Session, Violation
-from dovetail.core.method_registry import Offers
+from dovetail.core.method_registry import MethodRegistry
 from dovetail.core.principal import Principal
 from dovetail.errors import CapabilityError, DovetailError, ProtocolError, RemoteProtocolError
 from dovetail.model import ServerCapabilities
@@ -524,20 +524,22 @@ def test_other_projects_methods_exist_in_their_dialect_alone() -> None:
     assert isinstance(admit(notification("shutdown"), lived, admission), Violation)
     assert isinstance(admit(modern("shutdown"), None, admission), Rejection)
     for name in ERLMCP.methods:
-        assert name in Offers("server", REVISIONS, ERLMCP).known["2026-07-28"]
+        assert name in MethodRegistry("server", REVISIONS, ERLMCP).known["2026-07-28"]
 
 
 def test_only_the_elixir_profile_lets_a_client_send_sampling() -> None:
-    assert "sampling/createMessage" in Offers("client", REVISIONS, MCP_CLIENT).sayable["2024-11-05"]
-    assert "sampling/createMessage" not in Offers("client", REVISIONS, OFFICIAL).sayable["2024-11-05"]
+    assert "sampling/createMessage" in MethodRegistry("client", REVISIONS, MCP_CLIENT).sendable["2024-11-05"]
+    assert (
+        "sampling/createMessage" not in MethodRegistry("client", REVISIONS, OFFICIAL).sendable["2024-11-05"]
+    )
 
 
 def test_an_offer_that_changes_changes_what_exists() -> None:
     admission = Admission("server", server_info=SERVER)
     assert isinstance(admit(modern("tools/list"), None, admission), Rejection)
-    admission.offer(ServerCapabilities(tools={}))
+    admission.set_capabilities(ServerCapabilities(tools={}))
     assert isinstance(admit(modern("tools/list"), None, admission), Call)
-    admission.offer(ServerCapabilities())
+    admission.set_capabilities(ServerCapabilities())
     assert isinstance(admit(modern("tools/list"), None, admission), Rejection)
 
 

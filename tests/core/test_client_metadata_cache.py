@@ -11,12 +11,12 @@ import pytest
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Rejection
 from dovetail.core.client_metadata_cache import (
-    META_KEPT,
-    META_KEPT_BYTES,
-    META_KEPT_DEPTH,
-    Fixed,
-    Introduction,
-    Introductions,
+    MAX_CACHED,
+    MAX_CACHED_BYTES,
+    MAX_CACHED_DEPTH,
+    ClientMetadata,
+    ClientMetadataCache,
+    FrozenDict,
 )
 from dovetail.errors import RemoteProtocolError
 from dovetail.model import ClientCapabilities, ServerCapabilities
@@ -137,7 +137,7 @@ def test_another_version_header_is_refused_after_the_right_one() -> None:
 
 def test_what_is_served_is_asked_each_time() -> None:
     admission = warmed()
-    admission.offer(ServerCapabilities())
+    admission.set_capabilities(ServerCapabilities())
     assert isinstance(
         admission.admit(decode(message()), None, headers=headers("tools/call", "add")), Rejection
     )
@@ -165,7 +165,7 @@ def test_nobody_changes_what_others_share() -> None:
             lambda one: one.popitem(),
             lambda one: one.clear(),
         ):
-            with pytest.raises(TypeError, match="cannot be changed"):
+            with pytest.raises(TypeError, match="read-only"):
                 change(one)
         for own in (copy.copy(one), copy.deepcopy(one), one.copy(), pickle.loads(pickle.dumps(one))):
             own["a"] = 1
@@ -174,14 +174,14 @@ def test_nobody_changes_what_others_share() -> None:
     assert shared.capabilities.elicitation_form
 
 
-def kept(*metas: Any) -> Introductions:
+def kept(*metas: Any) -> ClientMetadataCache:
     """What is kept of these, each said once."""
-    found, codec = Introductions(), server_admission().newest
+    found, codec = ClientMetadataCache(), server_admission().newest
     for meta in metas:
-        introduction = Introduction(
+        introduction = ClientMetadata(
             codec, meta, ClientCapabilities(meta[CAPABILITIES]), meta.get(CLIENT_INFO)
         )
-        found.keep(json.dumps(meta).encode(), introduction)
+        found.store(json.dumps(meta).encode(), introduction)
     return found
 
 
@@ -196,19 +196,19 @@ def test_a_list_could_be_changed_and_is_not_kept() -> None:
 
 
 def test_what_is_kept_is_bounded_in_number_bytes_and_depth() -> None:
-    many = [{**USUAL, CLIENT_INFO: {"name": f"peer {number}"}} for number in range(META_KEPT + 5)]
+    many = [{**USUAL, CLIENT_INFO: {"name": f"peer {number}"}} for number in range(MAX_CACHED + 5)]
     assert len(kept(*many)) == 5
-    assert not kept({**USUAL, CLIENT_INFO: {"name": "x" * META_KEPT_BYTES}})
+    assert not kept({**USUAL, CLIENT_INFO: {"name": "x" * MAX_CACHED_BYTES}})
     deep: Any = {}
-    for _ in range(META_KEPT_DEPTH + 1):
+    for _ in range(MAX_CACHED_DEPTH + 1):
         deep = {"x": deep}
     assert not kept({**USUAL, CAPABILITIES: deep})
 
 
 def test_what_an_alias_put_into_it_is_not_kept_for_others() -> None:
-    found, codec = Introductions(), server_admission().newest
-    found.keep(
-        json.dumps(USUAL).encode(), Introduction(codec, {**USUAL, "more": 1}, ClientCapabilities(), None)
+    found, codec = ClientMetadataCache(), server_admission().newest
+    found.store(
+        json.dumps(USUAL).encode(), ClientMetadata(codec, {**USUAL, "more": 1}, ClientCapabilities(), None)
     )
     assert not found
 
@@ -232,4 +232,4 @@ def test_no_alias_of_a_call_hides_inside_its_members() -> None:
 
 
 def test_a_fixed_object_is_written_as_any_other() -> None:
-    assert json.dumps(Fixed(a=Fixed())) == '{"a": {}}'
+    assert json.dumps(FrozenDict(a=FrozenDict())) == '{"a": {}}'

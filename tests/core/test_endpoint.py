@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from dovetail.core import phases
-from dovetail.core.channel import Answer, Call, Cancel, Notice, Reply, Session, Violation
+from dovetail.core.channel import Call, Cancel, Notice, PeerResponse, Reply, Session, Violation
 from dovetail.core.endpoint import Endpoint
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError, StateError
 from dovetail.model import (
@@ -202,7 +202,7 @@ def test_ids_count_up_and_answers_find_their_requests() -> None:
     ids = [endpoint.send_request("sampling/createMessage", SAMPLING)[0] for _ in range(3)]
     assert ids == [1, 2, 3]
     event = endpoint.receive(answer(2, result={"role": "assistant"}))
-    assert isinstance(event, Answer)
+    assert isinstance(event, PeerResponse)
     assert (event.id, event.method, event.error) == (2, "sampling/createMessage", None)
     assert json.loads(bytes(event.result)) == {"role": "assistant"}  # type: ignore[arg-type]
     assert list(endpoint.pending) == [1, 3]
@@ -252,7 +252,7 @@ def test_an_error_answer_becomes_the_exception_to_raise() -> None:
         {"code": "oops"},
     ]
     events = [endpoint.receive(answer(id, error=error)) for id, error in zip(ids, errors, strict=True)]
-    assert all(isinstance(event, Answer) for event in events)
+    assert all(isinstance(event, PeerResponse) for event in events)
     gone, slow, broken = (event.error for event in events)  # type: ignore[union-attr]
     assert isinstance(gone, ProtocolError)
     assert (gone.kind, gone.code, gone.data) == ("resource_not_found", -32002, {"uri": "a:b"})
@@ -268,7 +268,7 @@ def test_a_malformed_answer_fails_its_request_at_once(body: Any) -> None:
     endpoint = client()
     id, _ = endpoint.send_request("tools/list")
     event = endpoint.receive(answer(id, **body))
-    assert isinstance(event, Answer)
+    assert isinstance(event, PeerResponse)
     assert isinstance(event.error, RemoteProtocolError)
     assert endpoint.pending == {}
 
@@ -288,7 +288,7 @@ def test_late_and_unknown_answers_are_told_apart_and_dropped() -> None:
     assert kind_of(endpoint.receive(answer(99, result={}))) == "unknown_answer"
     assert kind_of(endpoint.receive(answer("1", result={}))) == "unknown_answer"
     other, _ = endpoint.send_request("tools/list")
-    assert isinstance(endpoint.receive(answer(other, result={})), Answer)
+    assert isinstance(endpoint.receive(answer(other, result={})), PeerResponse)
     assert kind_of(endpoint.receive(answer(other, result={}))) == "late_answer"
 
 
@@ -466,7 +466,7 @@ def test_a_batch_of_notifications_and_answers_is_not_answered() -> None:
     id, _ = endpoint.send_request("ping")
     events = endpoint.receive(batch(notification("notifications/roots/list_changed"), answer(id, result={})))
     assert isinstance(events, list)
-    assert [type(event) for event in events] == [Notice, Answer]
+    assert [type(event) for event in events] == [Notice, PeerResponse]
 
 
 def test_a_batch_of_nothing_but_refusals_is_answered_at_once() -> None:
@@ -484,7 +484,7 @@ def test_a_malformed_answer_in_a_batch_fails_its_request_whatever_else_is_in_the
     broken = {"jsonrpc": "2.0", "id": id, "result": {}, "error": {}}
     events = endpoint.receive(batch(request("ping", None, 1), broken))
     assert isinstance(events, list)
-    assert [type(event) for event in events] == [Call, Answer]
+    assert [type(event) for event in events] == [Call, PeerResponse]
     assert endpoint.pending == {}
 
 

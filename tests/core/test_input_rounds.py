@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw
 
 from dovetail.core.channel import Call
 from dovetail.core.input_request_checks import needed_capability
-from dovetail.core.input_rounds import MISSING, Rounds, Wanted, put_as
+from dovetail.core.input_rounds import MISSING, InputRounds, MissingInput, prepare_input_for
 from dovetail.core.principal import as_principal
 from dovetail.errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from dovetail.model import (
@@ -65,11 +65,11 @@ def call(
     )
 
 
-def rounds(now: float = 1000.0, limits: Limits | None = None, **request: Any) -> Rounds:
-    return Rounds(call(**request), SEAL, now=now, limits=limits, lifetime=60)
+def rounds(now: float = 1000.0, limits: Limits | None = None, **request: Any) -> InputRounds:
+    return InputRounds(call(**request), SEAL, now=now, limits=limits, lifetime=60)
 
 
-def state_of(run: Rounds) -> str:
+def state_of(run: InputRounds) -> str:
     result = run.result()
     assert isinstance(result, InputRequiredResult)
     validate(codec_for(R5).encode_result(1, result), "2026-07-28", kind="result")
@@ -79,47 +79,54 @@ def state_of(run: Rounds) -> str:
 
 def test_a_question_is_wanted_first_and_answered_in_the_next_round() -> None:
     run = rounds()
-    wanted = run.ask(put_as("elicitation/create", NAME), "user_name")
-    assert isinstance(wanted, Wanted)
+    wanted = run.request_input(prepare_input_for("elicitation/create", NAME), "user_name")
+    assert isinstance(wanted, MissingInput)
     result = run.result()
     assert (result.result_type, result.input_requests) == ("input_required", {"user_name": wanted.request})
     again = rounds(answers={"user_name": ANN}, state=result.request_state)
-    answer = again.ask(put_as("elicitation/create", NAME), "user_name")
+    answer = again.request_input(prepare_input_for("elicitation/create", NAME), "user_name")
     assert isinstance(answer, ElicitResult)
     assert (answer.action, answer.content) == ("accept", {"name": "Ann"})
-    assert again.wanted == {}
+    assert again.missing == {}
     assert again.round == 1
 
 
 def test_answers_of_all_rounds_are_at_hand_and_the_state_changes_each_time() -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME))
+    first.request_input(prepare_input_for("elicitation/create", NAME))
     one = state_of(first)
     second = rounds(state=one, answers={"input_1": ANN})
-    assert isinstance(second.ask(put_as("elicitation/create", NAME)), ElicitResult)
-    assert isinstance(second.ask(put_as("elicitation/create", COLOR)), Wanted)
-    assert list(second.wanted) == ["input_2"]
+    assert isinstance(second.request_input(prepare_input_for("elicitation/create", NAME)), ElicitResult)
+    assert isinstance(second.request_input(prepare_input_for("elicitation/create", COLOR)), MissingInput)
+    assert list(second.missing) == ["input_2"]
     two = state_of(second)
     third = rounds(state=two, answers={"input_2": {"action": "decline"}})
-    assert third.ask(put_as("elicitation/create", NAME)).content == {"name": "Ann"}
-    assert third.ask(put_as("elicitation/create", COLOR)).action == "decline"
+    assert third.request_input(prepare_input_for("elicitation/create", NAME)).content == {"name": "Ann"}
+    assert third.request_input(prepare_input_for("elicitation/create", COLOR)).action == "decline"
     assert one != two
 
 
 def test_several_questions_leave_in_one_round() -> None:
     run = rounds()
-    run.ask(put_as("elicitation/create", NAME), "user_name")
-    run.ask(put_as("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting")
-    run.ask(put_as("roots/list", None), "client_roots")
+    run.request_input(prepare_input_for("elicitation/create", NAME), "user_name")
+    run.request_input(
+        prepare_input_for("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting"
+    )
+    run.request_input(prepare_input_for("roots/list", None), "client_roots")
     state = state_of(run)
-    assert list(run.wanted) == ["user_name", "greeting", "client_roots"]
+    assert list(run.missing) == ["user_name", "greeting", "client_roots"]
     answers = {"client_roots": {"roots": [{"uri": "file:///a"}]}, "user_name": ANN}
     again = rounds(state=state, answers=answers)
-    assert isinstance(again.ask(put_as("roots/list", None), "client_roots"), ListRootsResult)
     assert isinstance(
-        again.ask(put_as("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting"), Wanted
+        again.request_input(prepare_input_for("roots/list", None), "client_roots"), ListRootsResult
     )
-    assert list(again.wanted) == ["greeting"]
+    assert isinstance(
+        again.request_input(
+            prepare_input_for("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting"
+        ),
+        MissingInput,
+    )
+    assert list(again.missing) == ["greeting"]
 
 
 @pytest.mark.parametrize(
@@ -127,56 +134,61 @@ def test_several_questions_leave_in_one_round() -> None:
 )
 def test_a_malformed_answer_is_refused(answer: Any) -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME), "k")
-    with pytest.raises(RemoteProtocolError, match=r"inputResponses\['k'\] is no answer") as refused:
+    first.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    with pytest.raises(
+        RemoteProtocolError, match=r"inputResponses\['k'\] is not a valid response"
+    ) as refused:
         rounds(state=state_of(first), answers={"k": answer})
     assert refused.value.kind == "invalid_params"
     # Without a state only the question tells what an answer is; then nothing else that is open counts.
     alone = rounds(answers={"k": answer})
-    alone.ask(put_as("roots/list"))
-    with pytest.raises(RemoteProtocolError, match="is no answer"):
-        alone.ask(put_as("elicitation/create", NAME), "k")
-    with pytest.raises(RemoteProtocolError, match="is no answer"):
+    alone.request_input(prepare_input_for("roots/list"))
+    with pytest.raises(RemoteProtocolError, match="is not a valid response"):
+        alone.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    with pytest.raises(RemoteProtocolError, match="is not a valid response"):
         alone.result()
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_asked_again() -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME), "k")
+    first.request_input(prepare_input_for("elicitation/create", NAME), "k")
     again = rounds(state=state_of(first), answers={"wrong": ANN, "other": 7})
-    assert isinstance(again.ask(put_as("elicitation/create", NAME), "k"), Wanted)
+    assert isinstance(again.request_input(prepare_input_for("elicitation/create", NAME), "k"), MissingInput)
 
 
 def test_a_changed_question_is_asked_again_although_its_key_was_answered() -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME), "k")
+    first.request_input(prepare_input_for("elicitation/create", NAME), "k")
     second = rounds(state=state_of(first), answers={"k": ANN})
-    assert isinstance(second.ask(put_as("elicitation/create", COLOR), "k"), Wanted)
+    assert isinstance(second.request_input(prepare_input_for("elicitation/create", COLOR), "k"), MissingInput)
     third = rounds(state=state_of(second), answers={"k": {"action": "cancel"}})
-    assert third.ask(put_as("elicitation/create", COLOR), "k").action == "cancel"
+    assert third.request_input(prepare_input_for("elicitation/create", COLOR), "k").action == "cancel"
 
 
 def test_an_earlier_answer_is_not_overwritten_by_a_later_round() -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME), "k")
+    first.request_input(prepare_input_for("elicitation/create", NAME), "k")
     second = rounds(state=state_of(first), answers={"k": ANN})
-    second.ask(put_as("elicitation/create", NAME), "k")
-    second.ask(put_as("elicitation/create", COLOR), "c")
+    second.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    second.request_input(prepare_input_for("elicitation/create", COLOR), "c")
     third = rounds(state=state_of(second), answers={"k": {"action": "decline"}, "c": ANN})
-    assert third.ask(put_as("elicitation/create", NAME), "k").action == "accept"
+    assert third.request_input(prepare_input_for("elicitation/create", NAME), "k").action == "accept"
 
 
 def test_a_client_that_answers_without_a_state_is_believed() -> None:
-    assert isinstance(rounds(answers={"k": ANN}).ask(put_as("elicitation/create", NAME), "k"), ElicitResult)
+    assert isinstance(
+        rounds(answers={"k": ANN}).request_input(prepare_input_for("elicitation/create", NAME), "k"),
+        ElicitResult,
+    )
 
 
 def test_the_same_question_twice_is_one_question_and_two_under_one_key_are_a_mistake() -> None:
     run = rounds()
-    run.ask(put_as("elicitation/create", NAME), "k")
-    run.ask(put_as("elicitation/create", NAME), "k")
-    assert list(run.wanted) == ["k"]
+    run.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    run.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    assert list(run.missing) == ["k"]
     with pytest.raises(LocalProtocolError):
-        run.ask(put_as("elicitation/create", COLOR), "k")
+        run.request_input(prepare_input_for("elicitation/create", COLOR), "k")
 
 
 # --- the sealed state ---------------------------------------------------------------------------------------
@@ -184,7 +196,7 @@ def test_the_same_question_twice_is_one_question_and_two_under_one_key_are_a_mis
 
 def sealed(**request: Any) -> str:
     run = rounds(**request)
-    run.ask(put_as("elicitation/create", NAME), "k")
+    run.request_input(prepare_input_for("elicitation/create", NAME), "k")
     return state_of(run)
 
 
@@ -226,13 +238,13 @@ def test_every_altered_state_is_refused() -> None:
 
 
 def test_another_method_with_the_same_params_cannot_use_the_state() -> None:
-    def prompt(kind: Any, method: str, state: Any = UNSET) -> Rounds:
+    def prompt(kind: Any, method: str, state: Any = UNSET) -> InputRounds:
         asked = call()
         asked.method, asked.params = method, kind("same", request_state=state)
-        return Rounds(asked, SEAL, now=1000.0, lifetime=60)
+        return InputRounds(asked, SEAL, now=1000.0, lifetime=60)
 
     run = prompt(GetPromptRequestParams, "prompts/get")
-    run.ask(put_as("roots/list", None), "r")
+    run.request_input(prepare_input_for("roots/list", None), "r")
     state = state_of(run)
     assert prompt(GetPromptRequestParams, "prompts/get", state).round == 1
     with pytest.raises(ProtocolError):
@@ -244,11 +256,11 @@ def test_rounds_are_counted_and_limited() -> None:
     state: Any = UNSET
     for _ in range(2):
         run = rounds(limits=limits, state=state)
-        run.ask(put_as("elicitation/create", NAME), "k")
+        run.request_input(prepare_input_for("elicitation/create", NAME), "k")
         state = state_of(run)
     run = rounds(limits=limits, state=state)
-    run.ask(put_as("elicitation/create", NAME), "k")
-    with pytest.raises(Refusal, match="too often"):
+    run.request_input(prepare_input_for("elicitation/create", NAME), "k")
+    with pytest.raises(Refusal, match="too many times"):
         run.result()
 
 
@@ -256,7 +268,7 @@ def test_a_state_that_outgrows_the_limit_is_neither_written_nor_read() -> None:
     small = Limits(max_request_state_bytes=1000)
     run = rounds(limits=small)
     run.remember("work", "x" * 2000)
-    with pytest.raises(Refusal, match="too large"):
+    with pytest.raises(Refusal, match="size limit"):
         run.result()
     big = rounds()
     big.remember("work", "x" * 2000)
@@ -272,7 +284,7 @@ def test_a_step_is_remembered_in_later_rounds() -> None:
     assert run.step("pay") is MISSING
     run.remember("pay", {"receipt": 7})
     run.remember("null", None)
-    run.ask(put_as("elicitation/create", NAME))
+    run.request_input(prepare_input_for("elicitation/create", NAME))
     again = rounds(state=state_of(run))
     assert again.step("pay") == {"receipt": 7}
     assert again.step("null") is None
@@ -295,10 +307,10 @@ def test_a_handler_may_keep_a_state_of_its_own_and_ask_for_nothing() -> None:
 
 def test_a_handler_that_reads_answers_itself_may_want_what_was_answered() -> None:
     first = rounds()
-    first.ask(put_as("elicitation/create", NAME), "k")
+    first.request_input(prepare_input_for("elicitation/create", NAME), "k")
     again = rounds(state=state_of(first), answers={"k": ANN})
-    again.want(put_as("elicitation/create", NAME), "k")
-    assert list(again.wanted) == ["k"]
+    again.record(prepare_input_for("elicitation/create", NAME), "k")
+    assert list(again.missing) == ["k"]
 
 
 @pytest.mark.parametrize(
@@ -315,16 +327,16 @@ def test_only_what_this_request_declared_is_asked(method: str, params: Any, need
     assert needed_capability(method, params) == need
     run = rounds(declared={})
     with pytest.raises(CapabilityError) as refused:
-        run.ask(put_as(method, params))
+        run.request_input(prepare_input_for(method, params))
     assert refused.value.capability == need
-    assert run.wanted == {}
-    assert isinstance(rounds().ask(put_as(method, params)), Wanted)
+    assert run.missing == {}
+    assert isinstance(rounds().request_input(prepare_input_for(method, params)), MissingInput)
 
 
 def test_a_method_that_may_not_ask_does_not() -> None:
     asked = call()
     asked.method = "tools/list"
     with pytest.raises(LocalProtocolError):
-        Rounds(asked, SEAL, now=0, lifetime=60).ask(put_as("roots/list"))
+        InputRounds(asked, SEAL, now=0, lifetime=60).request_input(prepare_input_for("roots/list"))
     with pytest.raises(LocalProtocolError):
-        rounds().ask(put_as("tools/list"))
+        rounds().request_input(prepare_input_for("tools/list"))

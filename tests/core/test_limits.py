@@ -55,11 +55,11 @@ def test_a_response_above_the_maximum_can_be_sent_while_nothing_else_is() -> Non
 def test_the_responses_of_a_batch_count_until_the_batch_is_gone() -> None:
     limit = SharedLimit(4 * UNCOUNTED_BYTES)
     batch = Batch(limit)
-    assert batch.takes(UNCOUNTED_BYTES, most=1 << 30)
+    assert batch.has_room(UNCOUNTED_BYTES, most=1 << 30)
     assert limit.in_use == 0, "small batches are not counted"
-    assert batch.takes(UNCOUNTED_BYTES, most=1 << 30)
+    assert batch.has_room(UNCOUNTED_BYTES, most=1 << 30)
     assert limit.in_use == 2 * UNCOUNTED_BYTES
-    assert not batch.takes(3 * UNCOUNTED_BYTES, most=1 << 30)
+    assert not batch.has_room(3 * UNCOUNTED_BYTES, most=1 << 30)
     assert batch.full
     del batch
     assert limit.in_use == 0

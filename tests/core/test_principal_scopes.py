@@ -17,5 +17,5 @@ def test_scopes_may_come_in_any_collection(scopes: Any) -> None:
 
 @pytest.mark.parametrize("scopes", ["a b", b"a", 5, None, [1], [b"a"]])
 def test_other_scopes_are_refused_where_they_are_written(scopes: Any) -> None:
-    with pytest.raises(TypeError, match="scopes of a principal are strings"):
+    with pytest.raises(TypeError, match="scopes of a principal must be an iterable of strings"):
         Principal("ann", scopes=scopes)

@@ -9,12 +9,12 @@ from msgspec import UNSET, Struct
 from dovetail.core.channel import Session
 from dovetail.core.subscriptions import (
     ACKNOWLEDGED,
-    Hub,
-    News,
+    Change,
     Subscriber,
+    SubscriptionHub,
     acknowledgement,
     completion,
-    honour,
+    grant,
 )
 from dovetail.core.task_machine import TaskMachine
 from dovetail.core.task_views import detailed_task
@@ -46,22 +46,22 @@ class Ear:
         self.heard.append((message["method"], message.get("params", {})))
 
 
-def listen(hub: Hub, wish: SubscriptionFilter, id: int | str = 1) -> tuple[Ear, Subscriber]:
+def listen(hub: SubscriptionHub, wish: SubscriptionFilter, id: int | str = 1) -> tuple[Ear, Subscriber]:
     ear = Ear()
     return ear, hub.add(wish, ear, id)
 
 
-def join(hub: Hub, version: str = "2025-11-25", **more: Any) -> tuple[Ear, Subscriber, Session]:
+def join(hub: SubscriptionHub, version: str = "2025-11-25", **more: Any) -> tuple[Ear, Subscriber, Session]:
     ear, lived = Ear(version), session(version, **more)
     return ear, hub.add_session(lived, ear), lived
 
 
 @pytest.mark.parametrize("id", [1, "1", "listen-7"])
 def test_a_listen_stream_hears_what_it_asked_for_under_its_own_id(id: int | str) -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a://b"]), id)
-    assert hub.publish(News(list="tools")) == 1
-    assert hub.publish(News(list="prompts")) == 0
+    assert hub.publish(Change(list="tools")) == 1
+    assert hub.publish(Change(list="prompts")) == 0
     assert hub.publish_resource_updated("a://b") == 1
     assert hub.publish_resource_updated("a://c") == 0
     assert ear.heard == [
@@ -71,21 +71,21 @@ def test_a_listen_stream_hears_what_it_asked_for_under_its_own_id(id: int | str)
 
 
 def test_each_of_several_streams_gets_its_own_copy_in_order_of_arrival() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     told: list[str] = []
     for name in ("first", "second", "third"):
         hub.add(
             SubscriptionFilter(tools_list_changed=True), lambda _m, _p, name=name: told.append(name), name
         )
-    assert hub.publish(News(list="tools")) == 3
+    assert hub.publish(Change(list="tools")) == 3
     assert told == ["first", "second", "third"]
 
 
 def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_an_id() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     ear, subscriber, lived = join(hub, "2024-11-05")
     for kind in ("tools", "prompts", "resources"):
-        hub.publish(News(list=kind))
+        hub.publish(Change(list=kind))
     hub.publish_resource_updated("a://b")
     hub.subscribe(subscriber, "a://b")
     hub.publish_resource_updated("a://b")
@@ -104,11 +104,11 @@ def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_a
 
 @pytest.mark.parametrize("phase", ["negotiating", "paused", "draining", "closed"])
 def test_a_session_that_is_not_ready_hears_nothing(phase: str) -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     ear, _, lived = join(hub, phase=phase)
-    assert hub.publish(News(list="tools")) == 0
+    assert hub.publish(Change(list="tools")) == 0
     lived.phase = "ready"
-    assert hub.publish(News(list="tools")) == 1
+    assert hub.publish(Change(list="tools")) == 1
     assert len(ear.heard) == 1
 
 
@@ -127,33 +127,33 @@ def test_a_session_that_is_not_ready_hears_nothing(phase: str) -> None:
     ],
 )
 def test_a_subscription_covers_what_lies_below_it(subscribed: str, updated: str, told: bool) -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(resource_subscriptions=[subscribed]))
     assert hub.publish_resource_updated(updated) == int(told)
     assert [params["uri"] for _, params in ear.heard] == [updated] * told
 
 
 def test_who_subscribed_to_a_resource_and_to_its_folder_is_told_once() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     listen(hub, SubscriptionFilter(resource_subscriptions=["a://b/c", "a://b", "a://b/"]))
     assert hub.publish_resource_updated("a://b/c") == 1
 
 
 def test_an_address_of_a_thousand_folders_is_looked_up_in_bounded_time() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     listen(hub, SubscriptionFilter(resource_subscriptions=["a://b"]))
     assert hub.publish_resource_updated("a://b" + "/x" * 1000) == 0
 
 
 def test_metadata_of_an_update_travels_beside_the_subscription_id() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(resource_subscriptions=["a://b"]), 4)
     hub.publish_resource_updated("a://b", {"com.example/etag": "x"})
     assert ear.heard[0][1]["_meta"] == {"com.example/etag": "x", SUBSCRIPTION_ID: 4}
 
 
 def test_who_has_left_hears_nothing_and_leaves_nothing_behind() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     sizes: list[int] = []
     for number in range(50):
         ear, subscriber = listen(hub, ALL)
@@ -161,26 +161,26 @@ def test_who_has_left_hears_nothing_and_leaves_nothing_behind() -> None:
         hub.subscribe(legacy, f"a://b/{number}")
         for gone in (subscriber, subscriber, legacy):
             hub.discard(gone)
-        assert hub.publish(News(list="tools")) + hub.publish_resource_updated(f"a://b/{number}") == 0
+        assert hub.publish(Change(list="tools")) + hub.publish_resource_updated(f"a://b/{number}") == 0
         assert ear.heard == legacy_ear.heard == []
         sizes.append(held(hub))
     assert max(sizes) < sizes[0] + 1000  # a table may keep a few empty slots
 
 
 def test_one_stream_that_cannot_be_told_does_not_keep_the_news_from_the_others() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
 
     def broken(method: str, params: Struct | None) -> None:
         raise LocalProtocolError("method_not_found")
 
     hub.add(SubscriptionFilter(tools_list_changed=True), broken, 1)
     ear, _ = listen(hub, SubscriptionFilter(tools_list_changed=True), 2)
-    assert hub.publish(News(list="tools")) == 1
+    assert hub.publish(Change(list="tools")) == 1
     assert len(ear.heard) == 1
 
 
 def test_who_leaves_while_being_told_disturbs_nobody() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     told: list[int] = []
 
     def leave(method: str, params: Struct | None) -> None:
@@ -189,13 +189,13 @@ def test_who_leaves_while_being_told_disturbs_nobody() -> None:
 
     first = hub.add(SubscriptionFilter(tools_list_changed=True), leave, 1)
     hub.add(SubscriptionFilter(tools_list_changed=True), lambda _m, _p: told.append(2), 2)
-    assert hub.publish(News(list="tools")) == 2
-    assert hub.publish(News(list="tools")) == 1
+    assert hub.publish(Change(list="tools")) == 2
+    assert hub.publish(Change(list="tools")) == 1
     assert told == [1, 2, 2]
 
 
 def test_a_session_holds_no_more_subscriptions_than_the_limit() -> None:
-    hub = Hub(Limits(max_subscriptions=2))
+    hub = SubscriptionHub(Limits(max_subscriptions=2))
     _, subscriber, _ = join(hub)
     for uri in ("a:1", "a:2", "a:2"):
         hub.subscribe(subscriber, uri)
@@ -204,7 +204,7 @@ def test_a_session_holds_no_more_subscriptions_than_the_limit() -> None:
 
 
 def test_a_session_taken_up_again_keeps_its_subscriptions() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     lived = session()
     lived.subscriptions = {"a://b"}
     ear = Ear("2025-11-25")
@@ -213,10 +213,10 @@ def test_a_session_taken_up_again_keeps_its_subscriptions() -> None:
 
 
 def test_a_task_is_told_to_the_streams_that_named_it() -> None:
-    hub = Hub()
+    hub = SubscriptionHub()
     heard: list[Any] = []
     hub.add(SubscriptionFilter(task_ids=["t1"]), lambda method, params: heard.append((method, params)), 9)
-    task = TaskMachine(id="t1", face="extension", created=0.0, updated=0.0)
+    task = TaskMachine(id="t1", design="extension", created=0.0, updated=0.0)
     assert hub.publish_task(detailed_task(task)) == 1
     task.id = "t2"
     assert hub.publish_task(detailed_task(task)) == 0
@@ -230,26 +230,26 @@ def test_a_task_is_told_to_the_streams_that_named_it() -> None:
 
 def test_only_what_the_server_has_is_honoured() -> None:
     offered = ServerCapabilities(tools={"listChanged": True}, prompts={}, resources={"subscribe": True})
-    honoured = honour(ALL, offered, ClientCapabilities(WITH_TASKS))
+    honoured = grant(ALL, offered, ClientCapabilities(WITH_TASKS))
     assert honoured == SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a://b"])
     wish = SubscriptionFilter(tools_list_changed=False)
-    assert honour(wish, offered, ClientCapabilities()) == SubscriptionFilter()
+    assert grant(wish, offered, ClientCapabilities()) == SubscriptionFilter()
 
 
 def test_addresses_are_honoured_once_each_and_up_to_the_limit() -> None:
     wish = SubscriptionFilter(resource_subscriptions=["a:1", "a:1", "a:2", "a:3"])
     offered = ServerCapabilities(resources={"subscribe": True})
-    honoured = honour(wish, offered, ClientCapabilities(), Limits(max_subscriptions=2))
+    honoured = grant(wish, offered, ClientCapabilities(), Limits(max_subscriptions=2))
     assert honoured.resource_subscriptions == ["a:1", "a:2"]
 
 
 def test_naming_tasks_needs_the_extension_declared_on_this_request() -> None:
     with pytest.raises(ProtocolError) as refused:
-        honour(SubscriptionFilter(task_ids=[]), ServerCapabilities(WITH_TASKS), ClientCapabilities())
+        grant(SubscriptionFilter(task_ids=[]), ServerCapabilities(WITH_TASKS), ClientCapabilities())
     data = codec_for(R5).encode_error(1, refused.value)
     validate(data, "2026-07-28", kind="error")
     assert json.loads(data)["error"]["code"] == -32021
-    honoured = honour(ALL, ServerCapabilities(WITH_TASKS), ClientCapabilities(WITH_TASKS))
+    honoured = grant(ALL, ServerCapabilities(WITH_TASKS), ClientCapabilities(WITH_TASKS))
     assert honoured.task_ids == ["t1"]
 
 
@@ -271,11 +271,11 @@ def test_the_first_and_the_last_message_name_the_subscription_in_the_type_of_its
 
 def test_an_address_too_long_to_keep_is_refused_or_left_out() -> None:
     limits = Limits(max_uri_length=20)
-    hub = Hub(limits)
+    hub = SubscriptionHub(limits)
     subscriber = hub.add(SubscriptionFilter(), lambda method, params: None, 1)
     with pytest.raises(ProtocolError) as caught:
         hub.subscribe(subscriber, "x://" + "a" * 20)
     assert caught.value.kind == "uri_too_long"
     wish = SubscriptionFilter(resource_subscriptions=["x://short", "x://" + "a" * 20])
     offered = ServerCapabilities({"resources": {"subscribe": True}})
-    assert honour(wish, offered, ClientCapabilities(), limits).resource_subscriptions == ["x://short"]
+    assert grant(wish, offered, ClientCapabilities(), limits).resource_subscriptions == ["x://short"]

@@ -29,7 +29,7 @@ class Parrot(Service):
     def __init__(self, limits: Limits | None = None, **tools: Tool) -> None:
         self.limits = limits or Limits()
         self.admission = Admission("server", server_info=INFO)
-        self.admission.offer(OFFERED)
+        self.admission.set_capabilities(OFFERED)
         self.tools: dict[str, Tool] = {"echo": _echo, **tools}
         self.notices: list[Notice] = []
         self.opened: list[Session] = []

@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from dovetail.core.admit import Admission
-from dovetail.core.channel import Answer, Notice
+from dovetail.core.channel import Notice, PeerResponse
 from dovetail.core.endpoint import Endpoint
 from dovetail.drivers.requests import OnProgress, Outgoing, Requests
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
@@ -49,7 +49,7 @@ class Asker:
 
     def peer_says(self, **message: Any) -> None:
         event = self.endpoint.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
-        if isinstance(event, Answer):
+        if isinstance(event, PeerResponse):
             self.requests.answered(event)
         elif isinstance(event, Notice):
             assert self.requests.progressed(event.params)

@@ -19,8 +19,8 @@ from dovetail import (
     Principal,
     ProtocolError,
     RegistrationError,
-    Request,
     ResourceLink,
+    RouteRequest,
     Server,
 )
 from dovetail.auth import StaticTokens
@@ -397,13 +397,13 @@ async def test_own_routes_of_the_child_are_below_its_prefix_and_obey_the_parents
     child = Server("child")
 
     @child.route("/hooks/{name}", methods=["POST"])
-    def hook(request: Request) -> str:
+    def hook(request: RouteRequest) -> str:
         return f"{request.params['name']} by {request.principal}"
 
     parent = Server("parent", auth=StaticTokens({"t": Principal("ann")}))
 
     @parent.route("/own", auth=False)
-    def own(request: Request) -> str:
+    def own(request: RouteRequest) -> str:
         return "own"
 
     parent.mount(child, prefix=prefix)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail import Context, Request, Response, Server
+from dovetail import Context, RouteRequest, RouteResponse, Server
 from dovetail.settings import Limits
 from dovetail.transports.http.server.builtin_exchange import BuiltinExchange
 from dovetail.transports.http.server.builtin_server import HttpConnection
@@ -256,8 +256,8 @@ async def test_an_answer_that_may_have_no_body_has_none() -> None:
     server = build()
 
     @server.route("/empty")
-    async def empty(_: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Response("more", 204)
+    async def empty(_: RouteRequest) -> RouteResponse:  # pyright: ignore[reportUnusedFunction]
+        return RouteResponse("more", 204)
 
     async with served(server) as site, await site.connect() as connection:
         assert (await connection.ask("GET", "/empty", {})).status == 204

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Principal, RegistrationError, Request, Response, Server
+from dovetail import Principal, RegistrationError, RouteRequest, RouteResponse, Server
 from dovetail.auth import StaticTokens
 from tests.support.aio import run
 from tests.support.web import Site, served
@@ -17,36 +17,36 @@ def routed(**options: Any) -> Server:
     server = Server("routes", **options)
 
     @server.route("/hello")
-    async def hello(request: Request) -> str:
+    async def hello(request: RouteRequest) -> str:
         return f"hello {request.query.get('name', 'you')}"
 
     @server.route("/items/{id}", methods=["GET", "PUT"])
-    def item(request: Request) -> dict[str, Any]:
+    def item(request: RouteRequest) -> dict[str, Any]:
         return {"id": request.params["id"], "body": request.text, "who": request.headers.get("x-who")}
 
     @server.route("/files/{name:path}", methods=["get"], auth=False)
-    async def file(request: Request) -> bytes:
+    async def file(request: RouteRequest) -> bytes:
         return request.params["name"].encode()
 
     @server.route("/items/new", methods=["POST"])
-    async def new(request: Request) -> Response:
+    async def new(request: RouteRequest) -> RouteResponse:
         made = request.json(dict[str, int])
-        return Response(made, 201, {"Location": "/items/7"})
+        return RouteResponse(made, 201, {"Location": "/items/7"})
 
     @server.route("/whoami")
-    async def whoami(request: Request) -> str:
+    async def whoami(request: RouteRequest) -> str:
         return "" if request.principal is None else request.principal.subject
 
     @server.route("/broken")
-    async def broken(request: Request) -> None:
+    async def broken(request: RouteRequest) -> None:
         raise ValueError("secret")
 
     @server.route("/split")
-    async def split(request: Request) -> Response:
-        return Response("", headers={"X-Name": request.query["name"]})
+    async def split(request: RouteRequest) -> RouteResponse:
+        return RouteResponse("", headers={"X-Name": request.query["name"]})
 
     @server.route("/nothing")
-    async def nothing(request: Request) -> None:
+    async def nothing(request: RouteRequest) -> None:
         return None
 
     return server
@@ -136,13 +136,13 @@ async def test_how_an_answer_is_framed_is_not_the_authors() -> None:
     framing = {"Content-Length": "3", "transfer-encoding": "chunked", "Connection": "close", "X-Own": "own"}
 
     @server.route("/framed")
-    async def framed(request: Request) -> Response:
-        return Response("<p>twelve</p>", headers={**framing, "Content-Type": "text/html"})
+    async def framed(request: RouteRequest) -> RouteResponse:
+        return RouteResponse("<p>twelve</p>", headers={**framing, "Content-Type": "text/html"})
 
     @server.route("/wrong/{what}")
-    async def wrong(request: Request) -> Response:
+    async def wrong(request: RouteRequest) -> RouteResponse:
         status = {"low": 101, "high": 1000}.get(request.params["what"], 200)
-        return Response("x", status, {"X-Own": "é"} if status == 200 else {})
+        return RouteResponse("x", status, {"X-Own": "é"} if status == 200 else {})
 
     async with site(server) as ask, await ask.place.connect() as connection:
         for _ in range(2):
@@ -213,10 +213,10 @@ async def test_a_route_may_come_while_the_server_runs_and_the_endpoint_stays() -
         ("hello", ["GET"], "slash"),
         ("/a?b", ["GET"], "query"),
         ("/a", ["FETCH"], "FETCH"),
-        ("/a", [], "none"),
+        ("/a", [], "methods"),
         ("/a/{b}c", ["GET"], "whole segment"),
-        ("/{a:path}/b", ["GET"], "or last"),
-        ("/{a}/{a}", ["GET"], "one name"),
+        ("/{a:path}/b", ["GET"], "or a final"),
+        ("/{a}/{a}", ["GET"], "used twice"),
         ("/hello", ["GET"], "already"),
     ],
 )

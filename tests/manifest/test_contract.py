@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from dovetail import Client, ProtocolError, Server
-from dovetail.core.metadata import of_version
+from dovetail.core.metadata import tool_version_meta
 from dovetail.gateway import Proxy
 from dovetail.manifest.contract import Contract, ContractError
 from dovetail.manifest.lock import manifest_of, write
@@ -116,7 +116,7 @@ async def test_no_other_way_to_a_tool_leads_past_the_contract(tmp_path: Path, re
         with pytest.raises(ContractError, match="version"):
             await client.call_tool("forecast", {"city": "Oslo"}, version="1")
         with pytest.raises(ContractError, match="version"):
-            await client.request("tools/call", asked, meta=of_version("1"))
+            await client.request("tools/call", asked, meta=tool_version_meta("1"))
         assert calls == []
         await client.request("tools/call", asked)
         assert calls == ["Oslo"]

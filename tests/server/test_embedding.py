@@ -112,7 +112,7 @@ async def test_a_batch_holds_neither_modern_requests_nor_initialize_nor_one_id_t
     refused = {answer["id"]: answer["error"] for answer in answers if "error" in answer}
     assert {id: error["code"] for id, error in refused.items()} == {1: -32600, 2: -32600, 3: -32600}
     assert "still in flight" in refused[1]["message"]
-    assert "has no batches" in refused[2]["message"]
+    assert "does not support batches" in refused[2]["message"]
     await server.stop()
 
 

@@ -455,7 +455,7 @@ def test_erlmcp_s_tasks_tell_their_status_on_older_revisions_too(revision: str) 
         assert (await ends(peer, id))["status"] == "completed"
         told = [note["params"] for note in peer.notes if note["method"] == "notifications/tasks/status"]
         assert [(task["taskId"], task["status"]) for task in told] == [(id, "processing"), (id, "completed")]
-        declared = server.admission.offers.told(peer.codec)
+        declared = server.admission.methods.advertised(peer.codec)
         assert declared.experimental == {"features": ["task_management"]}
 
     scenario()

@@ -615,7 +615,7 @@ async def main() -> None:
     async with Client(server) as client:
         await client.call_tool("work")
     assert server.respond == before, "something was put around the calls"
-    assert server.admission.carrier is None
+    assert server.admission.meta_provider is None
     loaded = [name for name in sys.modules if name.startswith(("opentelemetry", "dovetail.telemetry.tracing"))]
     assert {loading} or not loaded, loaded
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dovetail import Server
-from dovetail.core.admit import INTRODUCTION_BYTES
-from dovetail.core.phases import KEPT_CAPABILITIES
+from dovetail.core.admit import MAX_INITIALIZE_BYTES
+from dovetail.core.phases import MAX_CAPABILITIES_BYTES
 from dovetail.drivers.duplex import VIOLATIONS
 from dovetail.transports import tcp
 from tests.support.aio import run
@@ -124,8 +124,8 @@ def initialize(capabilities: Json, **info: Any) -> Json:
 async def test_an_introduction_of_megabytes_is_refused_and_a_smaller_one_may_follow() -> None:
     async with connected([]) as wire:
         for heavy in (
-            initialize({}, title="x" * INTRODUCTION_BYTES),
-            initialize({"experimental": {"x": {"y": "x" * KEPT_CAPABILITIES}}}),
+            initialize({}, title="x" * MAX_INITIALIZE_BYTES),
+            initialize({"experimental": {"x": {"y": "x" * MAX_CAPABILITIES_BYTES}}}),
         ):
             answer = await wire.ask(heavy)
             assert answer["error"]["code"] == -32602

@@ -17,12 +17,12 @@ from typing import Protocol
 from msgspec import Raw, Struct
 
 from ..core.channel import (
-    Answer,
     Call,
     Cancel,
     Event,
     Link,
     Notice,
+    PeerResponse,
     PlainChannel,
     Reply,
     Responder,
@@ -146,7 +146,7 @@ class Conversation(PlainChannel):
         if self._on_message is not None:
             self._on_message("server", message)
         event = self.endpoint.receive(message)
-        if type(event) is Answer:  # by far the most frequent
+        if type(event) is PeerResponse:  # by far the most frequent
             self.requests.answered(event)
         elif event is not None:
             if message.startswith(_BYTE_ORDER_MARK):  # some shells put one in front of all they print
@@ -190,7 +190,7 @@ class Conversation(PlainChannel):
 
     def _handle(self, event: Event) -> None:
         match event:
-            case Answer():
+            case PeerResponse():
                 self.requests.answered(event)
             case Call():
                 self.asked_about[event] = self._asked_about()
@@ -237,7 +237,9 @@ class Conversation(PlainChannel):
         elif notice.method == CANCELLED:
             # Only a listen request comes through here: the server ended the stream.
             self.endpoint.send_cancel(notice.params.request_id)
-            self.requests.answered(Answer(id=notice.params.request_id, method=LISTEN, result=Raw(b"{}")))
+            self.requests.answered(
+                PeerResponse(id=notice.params.request_id, method=LISTEN, result=Raw(b"{}"))
+            )
         else:
             self._peer.receive_notification(notice)
 

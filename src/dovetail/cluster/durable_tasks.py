@@ -26,7 +26,7 @@ from msgspec import UNSET, Raw, Struct
 from ..core.channel import Call
 from ..core.principal import Principal
 from ..core.task_machine import TERMINAL, TaskCaller, TaskMachine
-from ..core.trace_context import readable
+from ..core.trace_context import trace_members
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
@@ -115,7 +115,7 @@ class DurableTasks:
         """Leave a task that begins here to the workers, and tell its session what becomes of it."""
         await self._kept.note_work(job.machine)
         await self._spreading.add(job.machine.id)
-        if job.machine.face == "core" and job.call.session is not None:
+        if job.machine.design == "core" and job.call.session is not None:
             relay = asyncio.get_running_loop().create_task(self._relay(job))
             self._relays.add(relay)
             relay.add_done_callback(self._relays.discard)
@@ -123,7 +123,7 @@ class DurableTasks:
     async def _relay(self, job: Job) -> None:
         told = (job.machine.status, job.machine.message, job.machine.progress)
         async with self.followed(job.machine, job.call) as seen:
-            while not seen.machine.over:
+            while not seen.machine.ended:
                 await seen.changed()
                 machine = seen.machine
                 now = (machine.status, machine.message, machine.progress)
@@ -280,7 +280,7 @@ class DurableTasks:
 
     async def _take_up(self, id: str, key: str, fence: int) -> None:
         machine = await self._kept.read(key)
-        if machine is None or machine.over:
+        if machine is None or machine.ended:
             await self._kept.end_work(id)
             await self._store.lease(key, self._me, 0)
             return
@@ -332,7 +332,7 @@ class DurableTasks:
             issuer=None if principal is None else principal.issuer,
             scopes=[] if principal is None else sorted(principal.scopes),
             client_id=None if principal is None else principal.client_id,
-            trace=readable(call.meta),
+            trace=trace_members(call.meta),
         )
 
     def _call(self, machine: TaskMachine) -> Call | None:
@@ -426,7 +426,7 @@ class DurableTasks:
                 await asyncio.wait([following])
 
     async def _follow(self, job: Job, changed: asyncio.Event) -> None:
-        while not job.machine.over:
+        while not job.machine.ended:
             try:
                 async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL):
                     await changed.wait()

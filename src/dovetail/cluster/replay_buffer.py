@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ..core.subscriptions import Hub, News, Subscriber, above
+from ..core.subscriptions import Change, Subscriber, SubscriptionHub, parents
 from ..stores.store_limits import MAX_REPLAY_BUFFER_CHANGES, REPLAY_BUFFER_PERIOD
 
 
 class ReplayBuffer:
     """What the subscribers of ``hub`` were told of lately."""
 
-    def __init__(self, hub: Hub, clock: Callable[[], float]) -> None:
+    def __init__(self, hub: SubscriptionHub, clock: Callable[[], float]) -> None:
         self._hub = hub
         self._clock = clock
-        self._last: dict[tuple[Any, ...], tuple[float, News]] = {}
+        self._last: dict[tuple[Any, ...], tuple[float, Change]] = {}
         self._whole_since = 0.0
         """Before that not everything is known."""
 
-    def note(self, news: News) -> None:
+    def note(self, news: Change) -> None:
         if news.task is not None:
             return  # of tasks only listen streams hear, which stay where they are
         key, now = (news.list, news.uri, news.session, news.principal, news.caller), self._clock()
@@ -50,8 +50,8 @@ class ReplayBuffer:
             return
         for at, news in tuple(self._last.values()):
             if at > since and (uris is None or (news.uri is not None and self._concerns(news.uri, uris))):
-                self._hub.tell(news, only=subscriber)
+                self._hub.notify_local(news, only=subscriber)
 
     def _concerns(self, uri: str, uris: Collection[str]) -> bool:
-        named = uri if self._hub.named is None else self._hub.named(uri)
-        return any(address in uris for address in above(named))
+        named = uri if self._hub.client_uri is None else self._hub.client_uri(uri)
+        return any(address in uris for address in parents(named))

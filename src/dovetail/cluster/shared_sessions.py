@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from ..core.channel import Answer, Cancel, Event, Violation
+from ..core.channel import Cancel, Event, PeerResponse, Violation
 from ..core.endpoint import CANCELLED
 from ..core.principal import Principal
 from ..drivers.shielding import to_the_end
@@ -230,7 +230,9 @@ class SharedSessions:
             session.phase, session.queue = kept.phase, kept.queue
         session.log_level = kept.log_level
         session.tasks = dict(kept.tasks) or None
-        session.elsewhere = kept.listener not in (None, self.mail.me) and name_of(live.id) not in self._taking
+        session.notified_remotely = (
+            kept.listener not in (None, self.mail.me) and name_of(live.id) not in self._taking
+        )
         live.listened = live.listened and kept.listener == self.mail.me
         self._service.session_changed(session, kept.subscriptions)
 
@@ -296,7 +298,7 @@ class SharedSessions:
         taking = self._taking.get(name)
         if taking is not None:
             taking[1].append(message)
-        elif live.session.elsewhere:
+        elif live.session.notified_remotely:
             self.mail.tell(live.kept.listener, Told(name, message))
 
     # --- streams --------------------------------------------------------------------------------------------
@@ -324,7 +326,7 @@ class SharedSessions:
         self._taking[name] = (done, [])
         try:
             # From here on it hears of changes: better twice than never.
-            live.session.elsewhere = False
+            live.session.notified_remotely = False
             listener = (await self._kept(live)).listener
             missing = listener is not None and not await self._take_over(live, name, listener)
             await self.save(live, self.mail.me)
@@ -335,7 +337,7 @@ class SharedSessions:
         finally:
             del self._taking[name]
             done.set_result(None)
-            live.session.elsewhere = live.kept.listener not in (None, self.mail.me)
+            live.session.notified_remotely = live.kept.listener not in (None, self.mail.me)
         if not missing:  # as soon as the response is there
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self._service.session_recovered(live.session, lately=True))
@@ -369,7 +371,7 @@ class SharedSessions:
     def _answered(self, letter: Answered, sender: str) -> Known:
         event = self._received(letter.session, letter.message)
         live = self._here.get(letter.session)
-        if isinstance(event, Answer) and live is not None:
+        if isinstance(event, PeerResponse) and live is not None:
             live.ask().answered(event)
             return Done(True)
         return Done(isinstance(event, Violation) and event.kind == "late_answer")
@@ -408,7 +410,7 @@ class SharedSessions:
         live = self._here.get(letter.session)
         if live is None or not live.listened:
             return Done(False)
-        live.listened, live.session.elsewhere = False, True
+        live.listened, live.session.notified_remotely = False, True
         live.kept = replace(live.kept, listener=sender)
         log = self._sessions.log(live)
         return Kept(log.general.written, log.taken(log.general))

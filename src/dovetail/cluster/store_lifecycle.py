@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..core.subscriptions import News
+from ..core.subscriptions import Change
 from ..errors import DovetailError
 from ..server.execution import Enter
 from ..settings import NEWS_WAITING
@@ -35,7 +35,7 @@ log = logging.getLogger("dovetail.server")
 
 _KEY: Final = "seal/key"
 _TOPIC: Final = "news"
-_read_news = msgspec.json.Decoder(News).decode
+_read_news = msgspec.json.Decoder(Change).decode
 
 
 def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
@@ -101,17 +101,17 @@ class _Spread:
         self._me = secrets.token_bytes(8)
         self._outbox = SendQueue(store, NEWS_WAITING)
         self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
-        self._hub.spread = self._spread
+        self._hub.publish_remote = self._spread
         self._recent = ReplayBuffer(self._hub, time.monotonic)
-        self._hub.heard, self._hub.again = self._recent.note, self._recent.tell_again
+        self._hub.on_publish, self._hub.notify_missed = self._recent.note, self._recent.tell_again
 
-    def _spread(self, news: News) -> None:
+    def _spread(self, news: Change) -> None:
         self._outbox.put(self._topic, self._me + msgspec.json.encode(news))
 
     def _take(self, message: bytes) -> None:
         if not message.startswith(self._me):  # our own subscribers have heard it already
             try:
-                self._hub.tell(_read_news(message[len(self._me) :]))
+                self._hub.notify_local(_read_news(message[len(self._me) :]))
             except msgspec.DecodeError:
                 log.warning("news of a newer version was not understood")
 
@@ -121,7 +121,7 @@ class _Spread:
         self._hub.refresh_all()
 
     async def close(self) -> None:
-        self._hub.spread = self._hub.heard = self._hub.again = None
+        self._hub.publish_remote = self._hub.on_publish = self._hub.notify_missed = None
         for stop in self._stops:
             stop()
         await self._outbox.close()

@@ -1,1 +1,5 @@
-"""When it may be said: state machines without I/O and without a clock. Start with `channel`, then `admit`."""
+"""Protocol decisions as state machines without I/O and without a clock: admission, sessions, tasks,
+subscriptions.
+
+Start with `channel`, then `admit`.
+"""

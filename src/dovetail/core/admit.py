@@ -1,12 +1,12 @@
-"""May this message be served? The one place that decides, before anything runs.
+"""Admission: decide whether one incoming message may be served, before anything runs.
 
-`Admission.admit` turns a frame into a `Call` with its params decoded, a `Notice`, a `Rejection` that is
-ready to be written, or a `Violation` to count and drop. It never raises for what a peer sent.
+`Admission.admit` turns a frame into a `Call` with its params decoded, a `Notice`, a `Rejection` with the
+response to write, or a `Violation` to count and drop. It never raises for what a peer sent.
 
-A modern request climbs a ladder, and the first rung that fails is the answer:
+A modern request passes these checks in this order. The first one that fails decides the error:
 
 ====  =============================================================  ==============================  ======
-rung  check                                                          answer                          status
+step  check                                                          answer                          status
 ====  =============================================================  ==============================  ======
 3     ``_meta`` has protocolVersion (string), clientCapabilities     -32602 naming what is missing   400
 4     HTTP: version, method and name headers equal the body          -32020                          400
@@ -17,11 +17,12 @@ rung  check                                                          answer     
 9     the client declared the extension the method belongs to        -32021                          400
 ====  =============================================================  ==============================  ======
 
-(1 and 2, JSON and JSON-RPC, are `wire.frames`; unknown names, cursors and the handler itself come later.)
-Nearly every request passes, so `admit` first decodes as if everything were in order, and only a request that
-turns out not to be goes back to `_climb`, which takes the rungs one by one.
+Steps 1 and 2, JSON and JSON-RPC, are `wire.frames`. The handler checks unknown names and cursors later. Most
+requests pass, so `admit` decodes first and checks afterwards. A request that fails goes through
+`_check_modern`, which takes the steps one by one.
 
-Requests without modern metadata belong to their legacy session; without one, ``initialize`` and ``ping`` may be said.
+A request without modern metadata belongs to its legacy session. Without a session only ``initialize`` and
+``ping`` are admitted.
 """
 
 from __future__ import annotations
@@ -44,24 +45,25 @@ from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import OWN_EXTENSION, Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
-from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
-from .client_metadata_cache import Introduction, Introductions, tool_call
-from .input_request_checks import check_question
+from .channel import EMPTY, Admitted, Call, MetaProvider, Notice, Rejection, Session, Violation, Watcher
+from .client_metadata_cache import ClientMetadata, ClientMetadataCache, tool_call
+from .input_request_checks import check_input_request
 from .limits import SharedLimits
-from .method_registry import Offers, Side
+from .method_registry import MethodRegistry, Side
 from .principal import Principal
 
-INTRODUCTION_BYTES: Final = 256 << 10
-"""Bytes of ``initialize``; what is read of it costs twenty times its size."""
+MAX_INITIALIZE_BYTES: Final = 256 << 10
+"""Longest ``initialize`` message in bytes. Decoding it takes about twenty times its size in memory."""
 
-NOTHING: Final = ClientCapabilities()
+NO_CAPABILITIES: Final = ClientCapabilities()
 INITIALIZE: Final = "initialize"
-STEPS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
-"""Notifications that move the session they come in, and the step in `phases.TRANSITIONS` they ask for."""
+PHASE_EVENTS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
+"""Notifications that change the phase of their session, with the event in `phases.TRANSITIONS` that they
+cause."""
 
 
 class _Arrival(Struct, eq=False):
-    """A request that did not pass at once, with all that came with it."""
+    """A request that failed the fast path, with everything that was received with it."""
 
     frame: Frame
     headers: RoutingHeaders | None
@@ -69,7 +71,7 @@ class _Arrival(Struct, eq=False):
     scope: Mapping[str, Any]
 
     def call(self, row: Method, params: Any, codec: Codec, declared: ClientCapabilities, **more: Any) -> Call:
-        """The call it is after all."""
+        """Build the `Call` once the request has passed all checks."""
         return Call(
             id=self.frame.id,
             method=row.name,
@@ -79,7 +81,7 @@ class _Arrival(Struct, eq=False):
             capabilities=declared,
             principal=self.principal,
             scope=self.scope,
-            came=self.frame.params,
+            raw_params=self.frame.params,
             **more,
         )
 
@@ -89,18 +91,20 @@ class _Arrival(Struct, eq=False):
 
 
 class Admission:
-    """The rules of one service. Build it once; call `offer` whenever the service's capabilities change.
+    """The admission rules of one service.
 
-    ``side`` is ours: a server admits what clients say, a client what servers say. ``param_headers`` are the
-    ``x-mcp-header`` maps of the tools that have one, by name, live. ``strict`` switches off aliases and requests
-    before ``initialized``.
+    Build it once; call `set_capabilities` whenever the capabilities of the service change.
+
+    ``side`` is the local side: a server admits what clients send, a client what servers send.
+    ``param_headers`` maps tool names to their ``x-mcp-header`` maps; later changes to it apply. ``strict``
+    switches off aliases and refuses requests before ``initialized``.
     """
 
-    watchers: tuple[Watcher, ...] = ()  # told of what is refused or dropped
-    carrier: Carrier | None = None
-    bends: Callable[[str], bool] = frozenset[
+    watchers: tuple[Watcher, ...] = ()  # notified of refused and dropped messages
+    meta_provider: MetaProvider | None = None
+    is_check_disabled: Callable[[str], bool] = frozenset[
         str
-    ]().__contains__  # is this rule bent? `middleware.client_workarounds`
+    ]().__contains__  # whether a check is switched off; set by `middleware.client_workarounds`
 
     def __init__(
         self,
@@ -120,45 +124,47 @@ class Admission:
         self.strict = strict
         self.revisions = tuple(sorted(revisions, key=lambda revision: revision.index))
         self.supported = tuple(revision.name for revision in reversed(self.revisions))
-        """Modern revisions first: the order of `server/discover` and of -32022."""
+        """Names of the served revisions, newest first: the order of ``server/discover`` and of error -32022.
+        """
         self.codecs: dict[str, Codec] = {
             revision.name: Codec(revision, self.dialect, server_info) for revision in REVISIONS
         }
-        """Also of revisions that are not served: their peers are told so in their own words."""
+        """Codecs of all revisions, so that a peer on an unsupported revision still gets an error it can read.
+        """
         self._server_info = server_info
         self._foreign: dict[tuple[str, str], Codec] = {}
         self.param_headers = param_headers
         self.newest = self.codecs[self.revisions[-1].name]
         self.modern = {r.name: self.codecs[r.name] for r in self.revisions if r.modern}
         """The modern revisions that are served. A version header found here needs no `metadata.is_modern`."""
-        self._introductions = Introductions()
+        self._introductions = ClientMetadataCache()
         self._modern = next(reversed(self.modern.values()), self.codecs[newest(modern=True).name])
-        """Speaks to modern peers before their own revision is known."""
+        """Encodes messages to modern peers whose revision is not known yet."""
         legacy = [revision for revision in self.revisions if not revision.modern]
         self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
         self._unaddressed = self._legacy if self.dialect.null_error_id and self._legacy else self.newest
-        self.offers = Offers(side, self.revisions, self.dialect)
-        """Which methods there are; of the author's own too."""
+        self.methods = MethodRegistry(side, self.revisions, self.dialect)
+        """The methods that this service offers, including custom methods."""
         self._decode = self._modern.decode_params
         late = strict or self.dialect.initialized_first
         self._serving = phases.SERVING - {"negotiating"} if late else phases.SERVING
-        self.offer(ServerCapabilities() if side == "server" else ClientCapabilities())
+        self.set_capabilities(ServerCapabilities() if side == "server" else ClientCapabilities())
 
-    # --- what there is --------------------------------------------------------------------------------------
+    # --- methods --------------------------------------------------------------------------------------------
 
-    def offer(self, capabilities: Capabilities) -> None:
-        """Recompute which methods exist: those of each revision whose capability is in ``capabilities``."""
-        self.offers.rebuild(capabilities)
-        # Where no modern revision is served this table is empty, and no request takes the first branch.
+    def set_capabilities(self, capabilities: Capabilities) -> None:
+        """Recompute the offered methods: those of each revision whose capability is in ``capabilities``."""
+        self.methods.rebuild(capabilities)
+        # If no modern revision is served, this table is empty and no request takes the fast path.
         self._rows: dict[str, Method] = {}
         for name in self.modern:
-            self._rows |= self.offers.requests[name]
+            self._rows |= self.methods.requests[name]
 
     def may_send(self, method: str, revision: Revision) -> bool:
-        """Whether our side may say ``method`` on ``revision``."""
-        return method in self.offers.sayable[revision.name]
+        """Whether the local side may send ``method`` on ``revision``."""
+        return method in self.methods.sendable[revision.name]
 
-    # --- deciding -------------------------------------------------------------------------------------------
+    # --- admitting ------------------------------------------------------------------------------------------
 
     def admit(
         self,
@@ -169,7 +175,7 @@ class Admission:
         principal: Principal | None = None,
         scope: Mapping[str, Any] = EMPTY,
     ) -> Admitted:
-        """Decide about one request or notification. ``headers`` are given over HTTP only."""
+        """Admit or reject one request or notification. ``headers`` are given over HTTP only."""
         if frame.id is UNSET:
             return self._admit_notification(frame, session, principal, scope)
         if session is not None:
@@ -187,10 +193,10 @@ class Admission:
                 info = meta.get(CLIENT_INFO)  # the third member; few have a fourth
                 usual = len(meta) == 2 + (type(info) is dict)
                 if type(declared) is not dict or not (usual or metadata.problem(meta) is None):
-                    return self._climb(_Arrival(frame, headers, principal, scope))
-                known = Introduction(codec, meta, ClientCapabilities(declared), info)  # pyright: ignore[reportUnknownArgumentType]
+                    return self._check_modern(_Arrival(frame, headers, principal, scope))
+                known = ClientMetadata(codec, meta, ClientCapabilities(declared), info)  # pyright: ignore[reportUnknownArgumentType]
                 if usual and members is not None:
-                    self._introductions.keep(bytes(members["_meta"]), known)
+                    self._introductions.store(bytes(members["_meta"]), known)
             if headers is not None and self.param_headers:
                 self._check_arguments(headers, row, params)
         except (RemoteProtocolError, KeyError, TypeError, MsgspecError):
@@ -198,10 +204,10 @@ class Admission:
         revision = known.codec.revision
         if (
             row.opt_in
-            or self.offers.requests[revision.name].get(frame.method) is not row
+            or self.methods.requests[revision.name].get(frame.method) is not row
             or (headers is not None and not routing.repeat(headers, revision.name, row, params))
         ):
-            return self._climb(_Arrival(frame, headers, principal, scope))
+            return self._check_modern(_Arrival(frame, headers, principal, scope))
         return Call(
             id=frame.id,
             method=row.name,
@@ -213,21 +219,21 @@ class Admission:
             client_info=known.client_info,
             principal=principal,
             scope=scope,
-            came=frame.params,
+            raw_params=frame.params,
         )
 
     def _admit_notification(
         self, frame: Frame, session: Session | None, principal: Principal | None, scope: Mapping[str, Any]
     ) -> Notice | Violation:
         codec = self._modern if session is None else session.codec
-        row = self.offers.notifications[codec.revision.name].get(frame.method)
+        row = self.methods.notifications[codec.revision.name].get(frame.method)
         if row is None or (row.extension == OWN_EXTENSION and row.name not in codec.dialect.methods):
             return Violation("invalid_notification_type", frame.method[:NAME_ECHO])
         try:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:
             return Violation("malformed_notification", f"{row.name}: {error.message}")
-        if session is not None and (step := STEPS.get(row.name)) is not None:
+        if session is not None and (step := PHASE_EVENTS.get(row.name)) is not None:
             if step not in phases.TRANSITIONS[session.phase]:
                 return Violation("unexpected_notification", row.name)
             phases.advance(session, step)
@@ -246,10 +252,10 @@ class Admission:
         codec: Codec | None = None,
         status: int | None = None,
     ) -> Rejection:
-        """Put ``error`` into the words of the session; without one, of the newest revision served.
+        """Encode ``error`` for the session; without a session, for the newest revision that is served.
 
-        A dialect with words of its own for what nobody can read has them on the legacy revisions only, so
-        there the newest of those speaks.
+        A dialect may have its own error codes for unreadable messages. It defines them for legacy revisions
+        only, so there the newest legacy revision is used.
         """
         if codec is None:
             codec = self._unaddressed if session is None else session.codec
@@ -257,25 +263,26 @@ class Admission:
             status = self.status_of(error, codec)
         for watcher in self.watchers:
             watcher.refused(error)
-        error.__traceback__ = error.__context__ = error.__cause__ = None  # no circle with the message in it
+        # no reference cycle that holds the message
+        error.__traceback__ = error.__context__ = error.__cause__ = None
         return Rejection(id, error, status, codec.encode_error(id, error))
 
     def violated(self, kind: str, detail: str) -> None:
-        """Something was dropped."""
+        """Report a dropped message to the watchers."""
         for watcher in self.watchers:
             watcher.violated(kind, detail)
 
     def undelivered(self, method: str) -> None:
-        """A notification could not be sent: the client does not read, or has disconnected."""
+        """Report a notification that was not sent: the client does not read, or has disconnected."""
         for watcher in self.watchers:
             watcher.undelivered(method)
 
     def status_of(self, error: DovetailError, codec: Codec) -> int:
-        """The HTTP status for a request that ends in ``error`` before anything was streamed."""
+        """Return the HTTP status for a request that fails with ``error`` before anything was streamed."""
         return status_of(error, codec.revision, codec.dialect)
 
     def unsupported(self, requested: str) -> ProtocolError:
-        """What a peer is told that wants a revision which is not served here."""
+        """Return the error for a revision that this service does not support. It names the supported ones."""
         return ProtocolError(
             "unsupported_protocol_version",
             f"unsupported protocol version; supported: {', '.join(self.supported)}",
@@ -283,29 +290,30 @@ class Admission:
         )
 
     def _find(self, method: str, revision: Revision) -> Method:
-        row = self.offers.requests[revision.name].get(method)
+        row = self.methods.requests[revision.name].get(method)
         if row is None:
             raise self._missing(method, revision)
         return row
 
     def _missing(self, method: str, revision: Revision) -> ProtocolError:
-        known = self.offers.known[revision.name].get(method)
+        known = self.methods.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
         if need is None or (known is not None and known.extension == OWN_EXTENSION):
             name = method[:NAME_ECHO]
             return ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
-        sampling = need == "sampling" and self.side == "server"  # asked of servers in one dialect alone
+        # only one dialect lets clients request sampling from a server
+        sampling = need == "sampling" and self.side == "server"
         kind = "sampling_not_supported" if sampling else "capability_not_supported"
-        reason = f"{method} needs the capability {need!r}, which is not offered here"
+        reason = f"{method} needs the capability {need!r}, which this {self.side} does not offer"
         return ProtocolError(kind, reason, data={"method": method, "capability": need})
 
-    # --- modern, rung by rung -------------------------------------------------------------------------------
+    # --- modern requests, check by check --------------------------------------------------------------------
 
-    def _climb(self, arrival: _Arrival) -> Admitted:
+    def _check_modern(self, arrival: _Arrival) -> Admitted:
         frame, headers = arrival.frame, arrival.headers
         codec = self._modern
         try:
-            routing.once(headers)  # two versions do not even say which era this is
+            routing.once(headers)  # two version headers leave the era undecided
             meta = metadata.read(frame.params)
             if headers is not None:
                 routing.check(headers, frame)
@@ -334,7 +342,7 @@ class Admission:
             if header_map:
                 routing.check_arguments(headers, params.arguments, header_map)
 
-    # --- legacy, inside a session ---------------------------------------------------------------------------
+    # --- legacy requests in a session -----------------------------------------------------------------------
 
     def _admit_in_session(
         self,
@@ -344,7 +352,7 @@ class Admission:
         principal: Principal | None,
         scope: Mapping[str, Any],
     ) -> Admitted:
-        row, dialect = self.offers.requests[session.revision.name].get(frame.method), session.codec.dialect
+        row, dialect = self.methods.requests[session.revision.name].get(frame.method), session.codec.dialect
         if (
             row is None
             or row.name == INITIALIZE
@@ -360,11 +368,11 @@ class Admission:
             if meta is UNSET:
                 meta = EMPTY
             elif PROTOCOL_VERSION in meta:
-                return self._climb(_Arrival(frame, headers, principal, scope))
+                return self._check_modern(_Arrival(frame, headers, principal, scope))
             else:
                 metadata.check(meta)
             if self.side == "client":
-                check_question(row.name, params, session.capabilities)
+                check_input_request(row.name, params, session.capabilities)
             if session.phase not in self._serving:
                 phases.check(row.name, session)
         except (ProtocolError, Refusal) as error:
@@ -381,22 +389,23 @@ class Admission:
             session=session,
             principal=principal,
             scope=scope,
-            came=frame.params,
+            raw_params=frame.params,
         )
 
     def _refuse_in_session(
         self, arrival: _Arrival, session: Session, error: DovetailError | None = None
     ) -> Admitted:
-        """Nothing a session admits: a modern request beside it, or something to refuse."""
+        """Handle a request that the session does not admit: a modern request on the same connection, or an
+        error."""
         frame = arrival.frame
         if self.side == "client":
             if session.revision.modern:
-                # 2026-07-28: only servers respond, so there is no answer we could give.
+                # 2026-07-28: only servers send responses, so a client cannot answer with an error.
                 return Violation("unexpected_request", frame.method[:NAME_ECHO])
         elif arrival.modern:
-            return self._climb(arrival)
+            return self._check_modern(arrival)
         if error is not None and session.phase not in self._serving:
-            # That the session is not open comes before what is wrong with the params.
+            # An unopened session takes precedence over wrong params.
             try:
                 phases.check(frame.method, session)
             except (ProtocolError, Refusal) as early:
@@ -404,7 +413,7 @@ class Admission:
         return self.refuse(error or self._reason(arrival, session), frame.id, session)
 
     def _reason(self, arrival: _Arrival, session: Session) -> DovetailError:
-        """Why the session has no such request."""
+        """Return the error that explains why the session does not admit the request."""
         name, headers = session.revision.name, arrival.headers
         if headers is not None and headers.version not in (None, name):
             text = f"MCP-Protocol-Version differs from the negotiated {name}: {str(headers.version)[:NAME_ECHO]!r}"
@@ -413,16 +422,16 @@ class Admission:
             return ProtocolError("invalid_request", "this session is already initialized")
         return self._missing(arrival.frame.method, session.revision)
 
-    # --- legacy, before there is a session ------------------------------------------------------------------
+    # --- legacy requests before a session exists ------------------------------------------------------------
 
     def _admit_without_session(self, arrival: _Arrival) -> Admitted:
         frame = arrival.frame
         if arrival.modern:
-            return self._climb(arrival)
+            return self._check_modern(arrival)
         legacy = self._legacy
         if legacy is None:
             return self._refuse_legacy(arrival)
-        row = self.offers.requests[legacy.revision.name].get(frame.method)
+        row = self.methods.requests[legacy.revision.name].get(frame.method)
         if row is None or row.name not in (INITIALIZE, "ping"):
             error = ProtocolError(
                 "not_initialized",
@@ -431,14 +440,14 @@ class Admission:
             )
             return self.refuse(error, frame.id, codec=legacy, status=400)
         try:
-            if frame.params is not UNSET and memoryview(frame.params).nbytes > INTRODUCTION_BYTES:
-                raise ProtocolError("invalid_params", f"{row.name} exceeds {INTRODUCTION_BYTES} bytes")
+            if frame.params is not UNSET and memoryview(frame.params).nbytes > MAX_INITIALIZE_BYTES:
+                raise ProtocolError("invalid_params", f"{row.name} exceeds {MAX_INITIALIZE_BYTES} bytes")
             params = legacy.decode_params(row, frame.params)
             metadata.check(params.meta or EMPTY)
             if row.name != INITIALIZE:
-                return arrival.call(row, params, legacy, NOTHING)
+                return arrival.call(row, params, legacy, NO_CAPABILITIES)
             revision = phases.negotiate(params.protocol_version, self.revisions)
-            codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
+            codec = self.codec_for(revision or legacy.revision, phases.requested_dialect(params))
             session = phases.open_session(params, codec, arrival.principal)
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=legacy)
@@ -446,19 +455,20 @@ class Admission:
         return arrival.call(row, params, codec, session.capabilities, session=session, **known)
 
     def _refuse_legacy(self, arrival: _Arrival) -> Admitted:
-        """A request of the legacy era where only the modern one is served."""
+        """Refuse a legacy request where only modern revisions are served."""
         frame, headers = arrival.frame, arrival.headers
         if headers is not None and headers.version is None:
-            error = ProtocolError("header_mismatch", "the header MCP-Protocol-Version is missing")
+            error = ProtocolError("header_mismatch", "the request header MCP-Protocol-Version is missing")
         elif frame.method == INITIALIZE:
-            # Legacy clients can only show the message, so it names the versions too.
+            # Legacy clients can only show the message, so it names the supported versions too.
             error = self.unsupported(phases.proposal(frame.params))
         else:
-            return self._climb(arrival)
+            return self._check_modern(arrival)
         return self.refuse(error, frame.id, status=400)
 
     def codec_for(self, revision: Revision, dialect: str | None) -> Codec:
-        """How to speak ``revision`` in the dialect of that name; in our own if there is none."""
+        """Return the codec for ``revision`` in the named dialect, or in the dialect of this service if there
+        is no such name."""
         if dialect is None or dialect == self.dialect.name or dialect not in NAMES:
             return self.codecs[revision.name]
         codec = self._foreign.get((revision.name, dialect))
@@ -470,6 +480,6 @@ class Admission:
 
 
 def _is_hidden(row: Method, session: Session) -> bool:
-    """Whether a legacy client has not declared the extension that a method belongs to."""
+    """Whether the method belongs to an extension that the legacy client has not declared."""
     need = row.needs(session.revision)
     return need is not None and need.startswith(EXTENSIONS) and not session.capabilities.has(need)

@@ -1,8 +1,8 @@
-"""The words that core, servers, clients, drivers and transports share.
+"""The interfaces between core, servers, clients, drivers and transports.
 
-A transport hands whole messages to a `Receiver`. The receiver asks the core what they are: a `Call` to
-answer, a `Notice` to take note of, an `Answer` to a request of our own, a `Cancel`, or a `Reply`, bytes that
-are to be written as they are. A `Service` answers calls; while it works it speaks through a `Channel`.
+A transport hands whole messages to a `Receiver`. The receiver lets the core classify each one: a `Call` to
+serve, a `Notice`, a `PeerResponse` to a request of this side, a `Cancel`, or a `Reply` with bytes to write. A
+`Service` serves calls. While it runs, it sends messages through a `Channel`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Session(Struct, kw_only=True, eq=False, weakref=True):
-    """A legacy session: what `initialize` settled, and what changed since."""
+    """A legacy session: what ``initialize`` negotiated, and what changed since."""
 
     revision: Revision
     codec: Codec
     capabilities: ClientCapabilities
-    """What the *client* declared. On the client's side: its own."""
+    """The capabilities of the client. In a client, its own capabilities."""
     client_info: dict[str, Any] | None = None
     id: str | None = None
     principal: Principal | None = None
@@ -42,58 +42,61 @@ class Session(Struct, kw_only=True, eq=False, weakref=True):
     """A state of `phases.TRANSITIONS`."""
     log_level: str | None = None
     subscriptions: set[str] | None = None
-    """Made when the first resource is subscribed to."""
+    """Subscribed resource URIs. Created with the first subscription."""
     notify: Callable[[str, Struct | None], None] | None = None
-    """Send a notification that belongs to no call; set by the driver."""
+    """Send a notification that belongs to no call. The driver sets it."""
     tasks: dict[str, tuple[float | None, str | None]] | None = None
-    """The tasks begun in this session, oldest first: when each is forgotten, and what the client calls it."""
+    """Tasks created in this session, oldest first: expiry time and the id that the client uses."""
     subscriber: Any = None
-    """The service's own handle for what this session listens to."""
+    """Handle of the service for the subscriptions of this session."""
     on_phase: Callable[[str, str, str], None] | None = None
-    """Told of each change of phase: from, to, and the step that was taken."""
-    elsewhere: bool = False
-    """Another process tells it of changes."""
+    """Called after each change of phase with the old phase, the new phase and the event."""
+    notified_remotely: bool = False
+    """Another process sends the change notifications of this session."""
     save: Callable[[], Awaitable[None]] | None = None
-    """Where sessions are kept in a store: await it after a change, before the client is told of it."""
+    """Save the session to the store.
+
+    Await it after a change and before the response that reports the change.
+    """
     queue: int = 0
-    """Requests that may wait while it is paused."""
+    """Requests that may wait while the session is paused."""
     waiting: list[Callable[[], None]] | None = None
-    """Whom to tell when it goes on."""
+    """Callbacks of the waiting requests, called on `resume`."""
 
     async def pause(self, *, queue: int = 0) -> None:
-        """Serve no requests until `resume`: ``queue`` of them may wait for it, others are refused (1008).
+        """Stop serving requests until `resume`. Up to ``queue`` requests wait; others are refused (1008).
 
         Raises:
-            StateError: it is not ready.
+            StateError: the session is not ready.
         """
         await self._move("pause", queue)
 
     async def resume(self) -> None:
-        """Go on, with those that have waited first.
+        """Serve requests again, the waiting ones first.
 
         Raises:
-            StateError: it is not paused.
+            StateError: the session is not paused.
         """
         await self._move("resume", 0)
-        self.proceed()
+        self.wake_waiting()
 
     async def _move(self, step: str, queue: int) -> None:
-        from .phases import advance  # the table of steps, which knows sessions
+        from .phases import advance  # imported here because `phases` imports this module
 
         advance(self, step)
         self.queue = queue
         if self.save is not None:
             await self.save()
 
-    def proceed(self) -> None:
-        """Let those go on that wait."""
+    def wake_waiting(self) -> None:
+        """Wake the waiting requests."""
         waiting, self.waiting = self.waiting, None
         for go_on in waiting or ():
             go_on()
 
 
 class Call(Struct, kw_only=True, eq=False):
-    """One admitted request: everything checked, params decoded once."""
+    """One admitted request: all checks passed, params decoded once."""
 
     id: RequestId
     method: str
@@ -106,22 +109,22 @@ class Call(Struct, kw_only=True, eq=False):
     session: Session | None = None
     principal: Principal | None = None
     scope: Mapping[str, Any] = EMPTY
-    """What the transport knows: ``transport``, ``headers``, ``client``, … Never sent anywhere."""
+    """Facts from the transport: ``transport``, ``headers``, ``client``, … Never sent to a peer."""
     cancelled: bool = False
     batch: Any = None
-    """The batch this call came in, when it came in one; the endpoint's business."""
+    """The batch of this call, if it came in one. Used by the endpoint only."""
     source: Call | None = None
-    """The call that came, where this one goes on in its place."""
-    came: Raw | UnsetType = UNSET
-    """Its params as they were written, for whoever passes it on."""
+    """The original call, if this call replaces it."""
+    raw_params: Raw | UnsetType = UNSET
+    """The params as the peer wrote them, for forwarding."""
 
-    def instead(self, params: Any) -> Call:
-        """This call with other params, for whoever it is passed on to."""
+    def with_params(self, params: Any) -> Call:
+        """Copy this call with other params, for forwarding it."""
         return replace(self, params=params, source=self)
 
     @property
-    def given_up(self) -> bool:
-        """Whether the client gave up: known by the call that came."""
+    def client_cancelled(self) -> bool:
+        """Whether the client cancelled the original call."""
         call = self
         while call.source is not None:
             call = call.source
@@ -139,8 +142,8 @@ class Notice(Struct, kw_only=True, eq=False):
     scope: Mapping[str, Any] = EMPTY
 
 
-class Answer(Struct, kw_only=True, eq=False):
-    """The peer's answer to a request of ours; ``result`` is still raw."""
+class PeerResponse(Struct, kw_only=True, eq=False):
+    """The peer's response to a request of this side; ``result`` is not decoded yet."""
 
     id: RequestId
     method: str
@@ -149,34 +152,34 @@ class Answer(Struct, kw_only=True, eq=False):
 
 
 class Reply(Struct, eq=False):
-    """Bytes to write now: a rejection, or a whole batch that has just been completed."""
+    """Bytes to write now: an error response, or a batch whose last reply was added."""
 
     data: bytes
     status: int = 200
-    """The HTTP status, where there is one."""
+    """The HTTP status, used over HTTP only."""
 
 
 class Cancel(Struct, eq=False):
-    """The peer wants this call stopped; it must not be answered."""
+    """The peer cancels this call. It gets no response."""
 
     call: Call
     reason: str | None = None
 
 
-Late = tuple[RequestId, Raw | UnsetType]
-"""An answer that no request waits for: its id, and the result if it has one."""
+LateResponse = tuple[RequestId, Raw | UnsetType]
+"""A response that no request waits for: its id, and the result if it has one."""
 
 
 class Violation(Struct, eq=False):
-    """Something to count and drop: a late answer, an unknown notification, a malformed cancel."""
+    """A message to count and drop: a late response, an unknown notification, a malformed cancellation."""
 
     kind: str
     detail: str
-    late: Late | None = None
+    late: LateResponse | None = None
 
 
 class Rejection(Struct, eq=False):
-    """A request that never becomes a call. Write ``body`` (with HTTP status ``status``)."""
+    """A request that was not admitted. Write ``body`` (with HTTP status ``status``)."""
 
     id: RequestId | None
     error: DovetailError
@@ -185,25 +188,32 @@ class Rejection(Struct, eq=False):
 
 
 Admitted = Call | Notice | Rejection | Violation
-Event = Call | Notice | Answer | Reply | Cancel | Violation
+Event = Call | Notice | PeerResponse | Reply | Cancel | Violation
 
 
 class Channel(Protocol):
-    """What a service may do while it works on one call. `PlainChannel` has the parts few channels care for."""
+    """What a service may do while it works on one call.
+
+    `PlainChannel` has defaults for the optional parts.
+    """
 
     @property
     def asking(self) -> Any:
-        """How the handler of this call asks, where not the era decides that: a running task. Otherwise None."""
+        """How the handler of this call requests input if the era does not decide it, as in a running task;
+        otherwise None."""
         ...
 
     @property
     def streamed(self) -> bool:
-        """The answer will be an event of a stream that has begun, not a response of its own."""
+        """Whether the response will be an event on a stream that has begun, and not a separate HTTP response."""
         ...
 
     @property
-    def deserted(self) -> bool:
-        """The client is known to have left. Costs a look: ask where only the answer names what would stay behind."""
+    def disconnected(self) -> bool:
+        """Whether the client is known to have disconnected.
+
+        The check costs a system call; use it only before creating something that must be released later.
+        """
         ...
 
     def notify(self, method: str, params: Struct | None) -> None:
@@ -211,29 +221,35 @@ class Channel(Protocol):
         ...
 
     async def request(self, method: str, params: Struct) -> Any:
-        """Ask the client and return its decoded result.
+        """Send a request to the client and return its decoded result.
 
         Raises:
             ServerRequestsNotSupported: this call cannot send requests to the client.
-            ProtocolError: the client answered with an error.
+            ProtocolError: the client responded with an error.
         """
         ...
 
     async def drain(self) -> None:
-        """Wait until the peer has taken what was sent."""
+        """Wait until the peer has read enough of what was sent (backpressure)."""
         ...
 
     async def continue_as_task(self) -> None:
-        """Go on as a task, of which the client gets the id; nothing where the call cannot become one."""
+        """Continue as a task and send its id to the client. Does nothing if the call cannot become a task."""
         ...
 
     async def close_stream(self) -> None:
-        """End the response but not the call; nothing where the client could not come back for the rest."""
+        """Close the response stream but keep the call running.
+
+        Does nothing if the client cannot resume the stream.
+        """
         ...
 
 
 class PlainChannel:
-    """A channel of a call that cannot become a task, on a stream that cannot be resumed. Channels inherit it."""
+    """A channel for a call that cannot become a task, on a stream that cannot be resumed.
+
+    Channels inherit from it.
+    """
 
     __slots__ = ()
 
@@ -244,7 +260,7 @@ class PlainChannel:
         return False
 
     @property
-    def deserted(self) -> bool:
+    def disconnected(self) -> bool:
         return False
 
     async def continue_as_task(self) -> None: ...
@@ -252,8 +268,8 @@ class PlainChannel:
     async def close_stream(self) -> None: ...
 
 
-class ChannelAround(Struct, eq=False):
-    """Another channel, with a way of asking of its own: for middleware."""
+class ChannelWrapper(Struct, eq=False):
+    """A channel that replaces how another channel requests input. Middleware uses it."""
 
     channel: Channel
     asking: Any
@@ -263,8 +279,8 @@ class ChannelAround(Struct, eq=False):
         return self.channel.streamed
 
     @property
-    def deserted(self) -> bool:
-        return self.channel.deserted
+    def disconnected(self) -> bool:
+        return self.channel.disconnected
 
     def notify(self, method: str, params: Struct | None) -> None:
         self.channel.notify(method, params)
@@ -283,66 +299,70 @@ class ChannelAround(Struct, eq=False):
 
 
 class ServerRequestsNotSupported(DovetailError):
-    """This call cannot send requests to the client: the revision is modern, or the exchange is stateless."""
+    """The call cannot send requests to the client: the revision is modern, or the exchange is stateless."""
 
     kind = "server_requests_not_supported"
 
 
 @runtime_checkable
 class Responder(Protocol):
-    """Whoever answers calls."""
+    """Serves calls."""
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-        """Answer one call: call and await it in one expression. Raises only `DovetailError`s; anything else was masked
-        already."""
+        """Serve one call.
+
+        Call it and await it in one expression. It raises `DovetailError` only; other exceptions were masked
+        before.
+        """
         ...
 
 
 class Service(Responder, Protocol):
-    """What a driver or transport needs of a server. Inherit it to do without what has a body here."""
+    """What a driver or transport needs of a server. Inherit from it to get the default methods."""
 
     limits: Limits
     admission: Admission
     auth: Any = None
-    """Who verifies tokens; None for nobody."""
+    """The token verifier, or None without authentication."""
 
     async def start(self) -> None:
-        """Be ready: called before the first connection, perhaps more than once."""
+        """Start the service. Called before the first connection, possibly more than once."""
 
     async def stop(self) -> None:
-        """The last connection has ended."""
+        """Stop the service. Called after the last connection has ended."""
 
     def end_listening(self) -> None:
-        """Complete every ``subscriptions/listen``: the connections are about to be closed."""
+        """Complete every ``subscriptions/listen`` before the connections close (graceful shutdown)."""
 
     def receive_notification(self, notice: Notice) -> None:
-        """Take note of a notification. Never raises, never blocks."""
+        """Handle a notification. Never raises, never blocks."""
 
     def session_opened(self, session: Session) -> None:
-        """A legacy session begins; its ``notify`` is set."""
+        """Register a new legacy session. Its ``notify`` is set."""
 
     def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
-        """Another process has changed it: these are its subscriptions now."""
+        """Apply new subscriptions that another process received for the session."""
 
     def session_recovered(self, session: Session, *, lately: bool = False) -> None:
-        """It may have missed news: tell it that anything may have changed, or what has lately."""
+        """Notify a session that may have missed changes: of everything, or (``lately``) of recent changes
+        only."""
 
     def session_closed(self, session: Session) -> None:
-        """It is over."""
+        """Forget a session that has ended."""
 
     def client_disconnected(self, call: Call) -> None:
-        """The client left while ``call`` was running: nobody hears its answer."""
+        """Handle a client disconnect during ``call``. The response cannot be delivered."""
 
 
 class Watcher(Protocol):
-    """Whoever wants to know what becomes of messages that are no calls. Never raises, never blocks."""
+    """Observer of messages that do not become calls. Never raises, never blocks."""
 
     def refused(self, error: DovetailError) -> None:
         """A message was answered with ``error`` and did not become a call."""
         ...
 
     def violated(self, kind: str, detail: str) -> None:
-        """A message was dropped: a `Violation`."""
+        """A message was dropped as a `Violation`."""
         ...
 
     def undelivered(self, method: str) -> None:
@@ -350,87 +370,90 @@ class Watcher(Protocol):
         ...
 
     def resumed(self) -> None:
-        """A client came back for a stream it had lost."""
+        """A client reconnected to a stream and resumed it."""
         ...
 
 
-class Carrier(Protocol):
-    """Whoever has something to say in the ``_meta`` of every request of ours."""
+class MetaProvider(Protocol):
+    """Adds members to the ``_meta`` of every outgoing request, such as a trace context."""
 
-    def carry(self, method: str | None = None) -> Mapping[str, Any]:
-        """Members of ``_meta``, of a request by ``method`` if it is one; what a caller has put there wins."""
+    def request_meta(self, method: str | None = None) -> Mapping[str, Any]:
+        """Return members of ``_meta``, for a request by ``method`` if given.
+
+        Members set by the caller take precedence.
+        """
         ...
 
     def sent(self, id: RequestId) -> Callable[[BaseException | None], None] | None:
-        """The request that was just asked about has this id. What is returned wants to hear how it ends."""
+        """Record that a request was sent with this id. The returned callback is called with the outcome."""
         ...
 
 
 class Process(Protocol):
-    """The child process behind a link."""
+    """The child process at the other end of a link."""
 
     @property
     def returncode(self) -> int | None:
-        """How it ended; None as long as it runs."""
+        """The exit code, or None while the process runs."""
         ...
 
     @property
     def stderr_tail(self) -> str:
-        """The last of what it said on stderr."""
+        """The last lines that the process wrote to stderr."""
         ...
 
     def kill(self) -> None:
-        """End it and all it started, at once."""
+        """Kill the process and all its children at once."""
         ...
 
 
 class Link(Protocol):
-    """A way to the peer that carries whole messages. Transports inherit it."""
+    """A connection to the peer that carries whole messages. Transports inherit from it."""
 
     blocked: bool = False
-    """The peer takes no more for the moment; `drain` waits."""
+    """The write buffer is full (backpressure); `drain` waits until it is not."""
 
     @property
     def process(self) -> Process | None:
-        """The child process the peer is, if it is one of ours."""
+        """The child process of this link, if the link started one."""
         return None
 
     def send(self, message: bytes) -> None:
-        """Send one message; the link adds its own framing. Never blocks; silent after close."""
+        """Send one message. The link adds its framing. Never blocks; ignored after close."""
         ...
 
     def send_many(self, messages: list[bytes]) -> None:
-        """Send several messages, in one write where the link can."""
+        """Send several messages, in one write if the link supports it."""
         for message in messages:
             self.send(message)
 
     async def drain(self) -> None: ...
 
     def pause(self) -> None:
-        """Stop reading until `resume`."""
+        """Stop reading until `resume` (backpressure)."""
         ...
 
     def resume(self) -> None: ...
 
     def close(self) -> None:
-        """Flush what was sent, then close."""
+        """Flush the write buffer, then close."""
         ...
 
     def abort(self) -> None: ...
 
     async def wait_closed(self) -> None:
-        """Wait until a closed link has let go of everything."""
+        """Wait until a closed link has released all its resources."""
 
 
 class Receiver(Protocol):
-    """Whoever takes what a link delivers. Drivers implement it."""
+    """Receives the messages of a link. Drivers implement it."""
 
     def connected(self, link: Link) -> None: ...
 
     def received(self, message: bytes) -> None: ...
 
     def oversized(self, limit: int) -> None:
-        """A message outgrew the limit; the link is closed after this returns."""
+        """Report a message that exceeded ``limit``. The link closes after this returns."""
         ...
 
     def ended(self) -> None:
@@ -438,5 +461,5 @@ class Receiver(Protocol):
         ...
 
     def lost(self, error: TransportError | None) -> None:
-        """The peer is gone (``None``: an orderly end). Called exactly once."""
+        """The connection has ended (``None``: in order). Called exactly once."""
         ...

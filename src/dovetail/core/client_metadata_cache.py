@@ -1,10 +1,11 @@
-"""What clients say of themselves again and again: the ``_meta`` of 2026-07-28, judged once.
+"""Cache of validated client metadata: the ``_meta`` of 2026-07-28, checked once per distinct value.
 
-Every modern request brings the version, the capabilities and the name of its client. A verdict on them depends on their
-bytes and on the revisions served, which never change, so a good one is kept under those bytes, of any client. What
-differs from call to call (a progress token, a trace) is judged each time and never kept.
+Every modern request carries the version, the capabilities and the name of its client. Whether they are valid
+depends only on their bytes and on the served revisions. So a valid value is cached under its bytes, for all
+clients. Values that differ from call to call (progress token, trace context) are checked each time and never
+cached.
 
-What is kept belongs to all calls that bring the same bytes: none of them can change it.
+All calls with the same bytes share the cached objects, which are therefore immutable.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO
 from ..wire.codec import Codec
 from ..wire.duplicate_keys import decode_members
 
-META_KEPT: Final = 256
-META_KEPT_BYTES: Final = 1 << 10
-META_KEPT_DEPTH: Final = 8
-"""How many ``_meta`` of all clients together are judged only once, and how long and how deep each may be."""
+MAX_CACHED: Final = 256
+MAX_CACHED_BYTES: Final = 1 << 10
+MAX_CACHED_DEPTH: Final = 8
+"""Limits of the cache: number of entries, bytes of one entry, nesting depth of one entry."""
 
 _text = msgspec.json.Decoder(str).decode
 
 
-class Fixed(dict[str, Any]):
-    """An object that nobody can change; a copy of it is an ordinary one."""
+class FrozenDict(dict[str, Any]):
+    """A read-only dict. A copy of it is an ordinary dict."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("what a client says of itself cannot be changed: make a copy")
+        raise TypeError("client metadata is read-only; make a copy to change it")
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = _refuse
     setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
@@ -40,12 +41,12 @@ class Fixed(dict[str, Any]):
         return dict, (dict(self),)
 
 
-class FixedCapabilities(Fixed, ClientCapabilities):
-    """Capabilities that nobody can change."""
+class FrozenCapabilities(FrozenDict, ClientCapabilities):
+    """Read-only client capabilities."""
 
 
-class Introduction(Struct, eq=False):
-    """The ``_meta`` of a request that is in order."""
+class ClientMetadata(Struct, eq=False):
+    """The validated ``_meta`` of one client."""
 
     codec: Codec
     meta: dict[str, Any]
@@ -53,39 +54,41 @@ class Introduction(Struct, eq=False):
     client_info: dict[str, Any] | None
 
 
-class Introductions(dict[bytes, Introduction]):
-    """Those that were found in order, by the bytes they came in."""
+class ClientMetadataCache(dict[bytes, ClientMetadata]):
+    """Validated client metadata by its encoded bytes."""
 
-    def keep(self, raw: bytes, found: Introduction) -> None:
-        """Remember what these bytes say, unless they are too many."""
-        # An alias may have put something into it that stood elsewhere.
-        if len(raw) > META_KEPT_BYTES or raw in self or msgspec.json.decode(raw) != found.meta:
+    def store(self, raw: bytes, found: ClientMetadata) -> None:
+        """Cache ``found`` under ``raw``, unless it exceeds the limits."""
+        # An alias may have added a member that is not in these bytes.
+        if len(raw) > MAX_CACHED_BYTES or raw in self or msgspec.json.decode(raw) != found.meta:
             return
         try:
-            meta = _fixed(found.meta, 0)
+            meta = _frozen(found.meta, 0)
         except ValueError:
             return
-        if len(self) >= META_KEPT:
+        if len(self) >= MAX_CACHED:
             self.clear()
-        declared = FixedCapabilities(meta[CLIENT_CAPABILITIES])
-        self[raw] = Introduction(found.codec, meta, declared, meta.get(CLIENT_INFO))
+        declared = FrozenCapabilities(meta[CLIENT_CAPABILITIES])
+        self[raw] = ClientMetadata(found.codec, meta, declared, meta.get(CLIENT_INFO))
 
 
-def _fixed(value: Any, depth: int) -> Any:
-    """``value`` so that nobody can change it. Raises ValueError where that cannot be."""
-    if type(value) is list or depth > META_KEPT_DEPTH:
-        raise ValueError("a list, or too deep")
+def _frozen(value: Any, depth: int) -> Any:
+    """Return a read-only copy of ``value``. Raises ValueError if that is not possible."""
+    if type(value) is list or depth > MAX_CACHED_DEPTH:
+        raise ValueError("contains a list or is nested too deeply")
     if type(value) is dict:
         members = cast("dict[str, Any]", value)
-        return Fixed((name, _fixed(item, depth + 1)) for name, item in members.items())
+        return FrozenDict((name, _frozen(item, depth + 1)) for name, item in members.items())
     return value
 
 
 def tool_call(members: dict[str, Raw], meta: dict[str, Any]) -> CallToolRequestParams | None:
-    """The params of a ``tools/call`` that has just these members, whose ``_meta`` is known; None if others are there.
+    """Decode the params of a ``tools/call`` with cached ``_meta``.
+
+    Return None if it has other members than the usual ones.
 
     Raises:
-        KeyError, msgspec.MsgspecError: one is missing or wrong; the decoder of the method says what.
+        KeyError, msgspec.MsgspecError: a member is missing or wrong. The decoder of the method reports which.
     """
     name, arguments = _text(members["name"]), members.get("arguments", UNSET)
     others = len(members) - (2 if arguments is UNSET else 3)

@@ -1,16 +1,16 @@
-"""The states of a client's connection, as one table.
+"""The connection states of a client, as one table.
 
 ====================  =============================================================================
 state                 meaning
 ====================  =============================================================================
 ``starting``          the transport is being opened
-``negotiating``       the transport is up; era and revision are being found
+``negotiating``       the transport is open; era and revision are negotiated
 ``ready``             requests may be sent
-``paused``            held back on purpose; nothing was lost
-``backoff``           lost; waiting for the next try
+``paused``            paused by the caller; the connection is still open
+``backoff``           disconnected; waiting before the next reconnect
 ``draining``          no new requests; those in flight may finish
-``failed``            given up; close to release what is left
-``closed``            over, for good
+``failed``            reconnecting failed for good; close to release resources
+``closed``            closed; cannot be reopened
 ====================  =============================================================================
 """
 
@@ -34,34 +34,37 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "failed": {"close": "closed"},
     "closed": {},
 }
-"""State → event → next state. What is not here is refused."""
+"""State → event → next state. Other events are errors."""
 
 
 class ConnectionMachine:
-    """Where a connection stands. ``told`` hears of every new state, after the change; it must not raise."""
+    """The current state of a connection.
 
-    def __init__(self, told: Callable[[str], object] | None = None) -> None:
+    ``notify`` is called with every new state, after the change; it must not raise.
+    """
+
+    def __init__(self, notify: Callable[[str], object] | None = None) -> None:
         self.state = "starting"
-        self._told = told
+        self._notify = notify
 
     def may(self, event: str) -> bool:
-        """Whether ``event`` is possible in this state."""
+        """Whether ``event`` is allowed in this state."""
         return event in TRANSITIONS[self.state]
 
     def try_advance(self, event: str) -> None:
-        """`advance` if this state has such a step."""
+        """Call `advance` if this state allows ``event``."""
         if self.may(event):
             self.advance(event)
 
     def advance(self, event: str) -> str:
-        """Take one step and return the new state.
+        """Apply ``event`` and return the new state.
 
         Raises:
-            StateError: this state has no such step; nothing changed and nobody was told.
+            StateError: this state does not allow the event. Nothing changed and ``notify`` was not called.
         """
         if not self.may(event):
-            raise StateError(f"a connection that is {self.state} cannot {event}")
+            raise StateError(f"connection in state {self.state!r} does not allow {event!r}")
         self.state = after = TRANSITIONS[self.state][event]
-        if self._told is not None:
-            self._told(after)
+        if self._notify is not None:
+            self._notify(after)
         return after

@@ -1,7 +1,7 @@
-"""One end of a lasting connection: which message answers which, and what may still be said.
+"""One end of a lasting connection: match responses to requests, and encode everything that is sent.
 
-`Endpoint` does no I/O and knows no clock. Give it every message that arrives; it says what each one is. Ask
-it for the bytes of everything you send. It is the only place that knows ids.
+`Endpoint` does no I/O and reads no clock. Pass every received message to it; it returns what each one is. It
+encodes every message you send. Only the endpoint creates and compares request ids.
 """
 
 from __future__ import annotations
@@ -29,12 +29,24 @@ from ..wire.methods import METHODS
 from ..wire.revisions import Revision
 from . import metadata, phases
 from .admit import INITIALIZE, Admission
-from .batch import Batch, may_come, problem
-from .channel import EMPTY, Answer, Call, Cancel, Event, Late, Notice, Rejection, Reply, Session, Violation
+from .batch import Batch, batches_allowed, problem
+from .channel import (
+    EMPTY,
+    Call,
+    Cancel,
+    Event,
+    LateResponse,
+    Notice,
+    PeerResponse,
+    Rejection,
+    Reply,
+    Session,
+    Violation,
+)
 from .limits import busy, too_many_requests
-from .pending import Pending
+from .pending import PendingRequests
 from .principal import Principal
-from .response_size import instead
+from .response_size import oversized_result
 
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
@@ -42,33 +54,31 @@ LISTEN: Final = "subscriptions/listen"
 
 
 class Endpoint:
-    """The state of one connection. Make one per connection, on either side.
+    """The protocol state of one connection. Create one per connection, in a server and in a client.
 
-    Receiving: give `receive` each message. It returns an event, a list of them, or None:
+    Receiving: pass each message to `receive`. It returns an event, a list of events, or None:
 
     - `Call`: run the service, then pass the call to `send_result` or `send_error` and write the bytes they
-      return. They return None when nothing may be written: the call was cancelled, or is part of a batch that
-      still waits for others.
-    - `Notice`: tell the service. ``notifications/initialized`` has already moved the session on.
-    - `Answer`: finish the request of ours that has this ``id``; it is forgotten here.
-    - `Cancel`: stop the work on ``call``. Its id is free again and `send_result` will return None.
+        return. They return None if nothing may be written: the call was cancelled, or its batch still waits
+        for other calls.
+    - `Notice`: pass it to the service. ``notifications/initialized`` has already changed the session phase.
+    - `PeerResponse`: complete the pending request with this ``id``; the endpoint has removed it.
+    - `Cancel`: cancel ``call``. Its id is free again, and `send_result` will return None.
     - `Reply`: write ``data`` now.
-    - `Violation`: nothing to do; it has been counted in ``violations``. Log it at most.
+    - `Violation`: a dropped message, counted in ``violations``. Logging it is optional.
 
-    Answers and cancellations are settled inside `receive`, before any event is seen, so they never queue
-    behind work.
+    Responses and cancellations take effect inside `receive`, so they never wait for running calls.
 
-    Sending: `send_request` gives an id and bytes; keep a future under the id. When you stop waiting, call
-    `send_cancel` and write what it returns; a late answer is then dropped. `send_notification` gives bytes.
-    `close` ends it all and returns the ids nobody will answer any more: fail their futures.
+    Sending: `send_request` returns an id and bytes; store a future under the id. When you stop waiting, call
+        `send_cancel` and write what it returns; a late response is then dropped. `send_notification` returns
+        bytes. `close` ends the connection and returns the ids that will get no response: fail their futures.
 
-    On the server's side ``session`` is set from the ``initialize`` call itself, so requests that arrive
-    together with it find their session; when it is answered with an error, the session is gone again.
-    ``on_session`` is called with it as soon as it exists: set its ``notify`` there. On the client's side,
-    call `establish` after negotiating.
+    In a server, `receive` sets ``session`` on the ``initialize`` call, so requests received together with it
+    find their session. If ``initialize`` fails, the session is removed again. ``on_session`` is called with
+    each new session: set its ``notify`` there. In a client, call `establish` after negotiation.
 
-    An error without an id answers nothing: even if only one request is waiting it may be about another
-    message, so it is a `Violation` and the request runs into its timeout.
+    An error response without an id answers no request, even if only one request is pending: it may concern
+    another message. It is a `Violation`, and the request runs into its timeout.
     """
 
     def __init__(
@@ -92,22 +102,22 @@ class Endpoint:
         self.meta: Mapping[str, Any] = EMPTY
         """Merged into the ``_meta`` of every request; `establish` fills it on modern connections."""
         self.violations: dict[str, int] = {}
-        """Kind → count. The kinds are ours, so the table cannot grow with what a peer sends."""
-        self.understood = False
-        """A message has come that could be read, whatever it said."""
+        """Kind → count. The kinds are a fixed set, so a peer cannot grow this table."""
+        self.decoded_any = False
+        """The peer has sent at least one message that could be decoded."""
         self.unreadable = 0
-        """Messages that were none: no JSON, or no JSON-RPC."""
+        """Number of messages that were not JSON or not JSON-RPC."""
         self.closed = False
         self.in_flight: dict[RequestId, Call] = {}
-        """The peer's requests that are being worked on."""
+        """Requests of the peer that are being served."""
         self._max_requests = self.limits.max_requests_per_connection
-        self._own = Pending(self.limits, next_id)
+        self._own = PendingRequests(self.limits, next_id)
         self._sent: dict[str, Codec] = {}
-        """Methods that were found to be ours to send, and in whose words: each is looked up once."""
+        """Cache: methods that this side may send, with the codec that was checked."""
 
     @property
     def pending(self) -> dict[RequestId, str]:
-        """Our requests that wait for an answer, with their methods."""
+        """Outgoing requests that wait for a response, with their methods."""
         return self._own.methods
 
     # --- receiving ----------------------------------------------------------------------------------------
@@ -120,10 +130,10 @@ class Endpoint:
         principal: Principal | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Event | list[Event] | None:
-        """Take one message. Never raises for what a peer sent; ``None``: nothing to do.
+        """Process one message. Never raises for what a peer sent; ``None``: nothing to do.
 
-        ``headers``, ``principal`` and ``scope`` belong to this message alone (HTTP); without them those of
-        the connection hold.
+        ``headers``, ``principal`` and ``scope`` belong to this message only (HTTP). Without them, those of
+        the connection apply.
         """
         try:
             frame = decode(message)
@@ -141,10 +151,10 @@ class Endpoint:
         scope: Mapping[str, Any] | None = None,
         batch: Batch | None = None,
     ) -> Event | list[Event]:
-        """`receive` for a message that has been decoded already; ``batch`` is the one it came in."""
-        self.understood = True
+        """Process a decoded message like `receive`. ``batch`` is the batch it belongs to."""
+        self.decoded_any = True
         if frame.method is UNSET:
-            return self._receive_answer(frame)
+            return self._receive_response(frame)
         admitted = self.admission.admit(
             frame,
             self.session,
@@ -170,12 +180,13 @@ class Endpoint:
         return self._violation(admitted.kind, admitted.detail)
 
     def refuse(self, error: DovetailError, id: RequestId | None = None, codec: Codec | None = None) -> Reply:
-        """The answer to a message that never becomes a call, in the words of the session unless ``codec`` is given."""
+        """Return the error response to a message that was not admitted, for the session unless ``codec`` is
+        given."""
         rejection = self.admission.refuse(error, id, self.session, codec=codec)
         return Reply(rejection.body, rejection.status)
 
     def _start(self, call: Call, batch: Batch | None) -> Event:
-        """Take a call into the table of those in flight, or refuse it: all there is to look at."""
+        """Add a call to ``in_flight``, or refuse it because of its id, its batch or a limit."""
         in_flight = self.in_flight
         error: DovetailError | None = None
         if call.id in in_flight:
@@ -202,7 +213,7 @@ class Endpoint:
         if notice.method == PROGRESS:
             fault = self._own.progress(notice.params.progress_token, notice.params.progress)
             if fault is not None:
-                return self._violation(fault, "no progress of a request that waits")
+                return self._violation(fault, "progress for no pending request")
         return notice
 
     def _receive_cancel(self, notice: Notice) -> Event | list[Event]:
@@ -221,7 +232,7 @@ class Endpoint:
         reply = None if call.batch is None else call.batch.settle(call.id, None)
         return cancel if reply is None else [cancel, Reply(reply)]
 
-    def _receive_answer(self, frame: Frame) -> Event:
+    def _receive_response(self, frame: Frame) -> Event:
         id = frame.id
         if id is UNSET:
             return self._violation(
@@ -234,11 +245,11 @@ class Endpoint:
                 return self._violation("malformed_answer", error.message)
         method = self._own.settle(id)
         if method is None:
-            kind = "late_answer" if self._own.was_ours(id) else "unknown_answer"
-            return self._violation(kind, "no request waits for this answer", (id, frame.result))
+            kind = "late_answer" if self._own.ended_recently(id) else "unknown_answer"
+            return self._violation(kind, "no request waits for this response", (id, frame.result))
         if frame.error is UNSET:
-            return Answer(id=id, method=method, result=frame.result)
-        return Answer(id=id, method=method, error=self._read_error(frame.error))
+            return PeerResponse(id=id, method=method, result=frame.result)
+        return PeerResponse(id=id, method=method, error=self._read_error(frame.error))
 
     def _read_error(self, raw: Raw) -> ProtocolError | Refusal:
         try:
@@ -248,28 +259,32 @@ class Endpoint:
             return error
 
     def _receive_unreadable(self, error: RemoteProtocolError) -> Event:
-        """Answer what cannot be read; but a malformed answer to a request of ours fails that request."""
+        """Respond to a message that cannot be decoded.
+
+        A malformed response fails the request it belongs to.
+        """
         self.unreadable += 1
         id = error.id
         if error.answers and self.side == "client" and self.codec.dialect.drop_malformed_answers:
             return self._violation("malformed_answer", error.message)
-        # Both sides count their own ids, so what names a method is no answer whatever its id.
+        # Both sides count their own ids, so a message with a method is no response, whatever its id.
         method = self._own.settle(id) if id is not None and error.answers else None
         if id is not None and method is not None:
             self._violation("malformed_answer", error.message)
-            return Answer(id=id, method=method, error=error)
+            return PeerResponse(id=id, method=method, error=error)
         if self.side == "client" and (id is None or error.answers or self.codec.revision.modern):
-            # What a server prints by mistake needs no answer, nor does a broken one; modern clients never respond.
+            # Output that a server prints by mistake gets no response, nor does a broken message. Modern
+            # clients never respond.
             return self._violation("unreadable", error.message)
         return self.refuse(error, id)
 
     def receive_batch(
         self, message: bytes, principal: Principal | None = None, scope: Mapping[str, Any] | None = None
     ) -> Event | list[Event] | None:
-        """`receive` for a message that is known to be a batch."""
+        """Process a message that is known to be a batch, like `receive`."""
         try:
-            if not may_come(self.session):
-                raise RemoteProtocolError("invalid_request", "batches are not allowed here")
+            if not batches_allowed(self.session):
+                raise RemoteProtocolError("invalid_request", "this session does not allow batches")
             entries = split_batch(message, self.limits.max_batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
@@ -286,38 +301,38 @@ class Endpoint:
             else:
                 events += event if isinstance(event, list) else [event]
         batch.complete = True
-        if (reply := batch.joined()) is not None:
+        if (reply := batch.take_encoded()) is not None:
             events.append(Reply(reply))
         return events or None
 
-    def _violation(self, kind: str, detail: str, late: Late | None = None) -> Violation:
+    def _violation(self, kind: str, detail: str, late: LateResponse | None = None) -> Violation:
         self.violations[kind] = self.violations.get(kind, 0) + 1
         self.admission.violated(kind, detail)
         return Violation(kind, detail, late)
 
-    # --- answering ----------------------------------------------------------------------------------------
+    # --- responding ---------------------------------------------------------------------------------------
 
     def send_result(self, call: Call, result: Struct | Raw, most: int | None = None) -> bytes | None:
-        """The answer to ``call``, of at most ``most`` bytes; write it unless it is None.
+        """Encode the response to ``call``, of at most ``most`` bytes. Write it unless it is None.
 
         Raises:
-            ProtocolError: this revision, or the way to the peer, cannot carry the result: answer with this error.
+            ProtocolError: the revision or the transport cannot carry the result. Respond with this error.
         """
         if self.in_flight.get(call.id) is not call:
             return None
         data = call.codec.encode_result(call.id, result)
         batch = call.batch
         if most is not None and len(data) > most - (0 if batch is None else batch.size):
-            data = call.codec.encode_result(call.id, instead(call, result, most))
+            data = call.codec.encode_result(call.id, oversized_result(call, result, most))
         del self.in_flight[call.id]
         if batch is None:
             return data
-        if not batch.takes(len(data), most or self.limits.max_message_bytes):
+        if not batch.has_room(len(data), most or self.limits.max_message_bytes):
             data = call.codec.encode_error(call.id, busy("responses in one batch"))
         return batch.settle(call.id, data)
 
     def send_error(self, call: Call, error: DovetailError) -> bytes | None:
-        """The failure of ``call``; write it unless it is None."""
+        """Encode the error response to ``call``. Write it unless it is None."""
         if self.in_flight.get(call.id) is not call:
             return None
         data = call.codec.encode_error(call.id, error)
@@ -327,16 +342,16 @@ class Endpoint:
         return data if call.batch is None else call.batch.settle(call.id, data)
 
     def abandon(self, call: Call) -> None:
-        """``call`` has ended without an answer and will never have one: its id is free again."""
+        """Drop ``call``, which ended without a response. Its id is free again."""
         call.cancelled = True
         if self.in_flight.get(call.id) is call:
             del self.in_flight[call.id]
 
-    # --- asking -------------------------------------------------------------------------------------------
+    # --- sending requests ---------------------------------------------------------------------------------
 
     @property
     def codec(self) -> Codec:
-        """What we write with when no call says otherwise."""
+        """The codec for messages that belong to no call."""
         return self.admission.newest if self.session is None else self.session.codec
 
     def establish(
@@ -346,7 +361,7 @@ class Endpoint:
         client_info: Mapping[str, Any] | None = None,
         codec: Codec | None = None,
     ) -> Session:
-        """Settle the outcome of a client's negotiation: from now on everything is said in ``revision``.
+        """Store the result of a client's negotiation: from now on every message uses ``revision``.
 
         On a modern revision each later request carries version, capabilities and client info in its ``_meta``.
         """
@@ -373,15 +388,16 @@ class Endpoint:
         codec: Codec | None = None,
         came: Raw | None = None,
     ) -> tuple[RequestId, bytes]:
-        """A request of ours: its id, and the bytes to write.
+        """Create a request: return its id and the bytes to write.
 
-        ``meta`` is merged into ``_meta``, over those of params and endpoint; ``progress`` adds the id as its token.
-        ``codec`` is for probes before anything is negotiated. Raw params go out as they are; ``came``: see `Codec`.
+        ``meta`` is merged into ``_meta`` and takes precedence over that of params and endpoint. ``progress``
+        adds the id as progress token. ``codec`` is for probes before negotiation. Raw params are sent
+        unchanged; for ``came`` see `Codec`.
 
         Raises:
             LocalProtocolError: the revision has no such request in this direction, or it exceeds
                 `Limits.max_response_bytes`.
-            Refusal: `Limits.max_outgoing_requests` requests wait already.
+            Refusal: `Limits.max_outgoing_requests` requests are pending already.
             StateError: the endpoint is closed.
         """
         if self.closed:
@@ -405,7 +421,7 @@ class Endpoint:
     def send_notification(
         self, method: str, params: Struct | None = None, *, call: Call | None = None
     ) -> bytes | None:
-        """A notification; ``call`` names the request it belongs to: once that is over, nothing is sent.
+        """Encode a notification. ``call`` is the request it belongs to: once that has ended, nothing is sent.
 
         Raises:
             LocalProtocolError: the revision has no such notification in this direction.
@@ -420,7 +436,10 @@ class Endpoint:
         return codec.encode_notification(method, params, self.limits.max_response_bytes)
 
     def send_cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
-        """Stop waiting for the answer to ``id``. None: it was answered, or is ``initialize``: none is cancelled."""
+        """Stop waiting for the response to ``id``.
+
+        Returns None if it has arrived, or for ``initialize``, which cannot be cancelled.
+        """
         method = self._own.settle(id)
         if method is None or method == INITIALIZE:
             return None
@@ -429,7 +448,10 @@ class Endpoint:
         )
 
     def close(self) -> list[RequestId]:
-        """End everything. Fail the requests whose ids it returns; calls still running are not answered."""
+        """Close the endpoint and return the ids of pending requests: fail them.
+
+        Running calls get no response.
+        """
         self.closed = True
         for call in self.in_flight.values():
             call.cancelled = True
@@ -443,7 +465,7 @@ class Endpoint:
             phases.advance(session, "close")
 
     def _check_sending(self, method: str, codec: Codec) -> None:
-        # What no revision knows is somebody's own extension; what only another one knows is a mistake.
+        # An unknown method is a custom extension. A method that only another revision knows is a mistake.
         if method not in METHODS:
             return
         if not self.admission.may_send(method, codec.revision):

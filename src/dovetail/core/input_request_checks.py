@@ -1,4 +1,5 @@
-"""What a question to a client needs, and what a client checks of it before anybody is bothered with it."""
+"""Checks of input requests: the client capability each one needs, and its well-formedness, before the user
+sees it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ..wire.methods import METHODS
 
 
 def needed_capability(method: str, params: object) -> str:
-    """The path into the client's capabilities that asking this needs, in every era."""
+    """Return the path of the client capability that this request needs, in every era."""
     if isinstance(params, m.ElicitRequestParams):
         return "elicitation.url" if params.mode == "url" else "elicitation.form"
     if isinstance(params, m.CreateMessageRequestParams):
@@ -23,20 +24,25 @@ def needed_capability(method: str, params: object) -> str:
     return METHODS[method].capability or ""
 
 
-def check_question(method: str, params: object, declared: m.ClientCapabilities) -> None:
-    """Refuse a question that uses a part of a capability the client left out, or a broken conversation.
+def check_input_request(method: str, params: object, declared: m.ClientCapabilities) -> None:
+    """Refuse an input request that needs an undeclared capability, or that has a malformed sampling
+    conversation.
 
     Raises:
-        ProtocolError: -32602, as the specification wants it; of kind ``invalid_params`` or ``invalid_mime_type``.
+        ProtocolError: -32602, as the specification requires; of kind ``invalid_params`` or
+            ``invalid_mime_type``.
     """
     kind, fault = "invalid_params", None
     need = needed_capability(method, params)
     if "." in need and not declared.has(need):
-        fault = f"this client did not declare {need}"
+        fault = f"the client did not declare the capability {need}"
     elif isinstance(params, m.CreateMessageRequestParams):
         fault = broken_tool_loop(params.messages)
-        if fault is None and any(_is_odd(block) for block in _blocks(params.messages)):
-            kind, fault = "invalid_mime_type", "the media type of an image or a sound is none"
+        if fault is None and any(_is_invalid_block(block) for block in _blocks(params.messages)):
+            kind, fault = (
+                "invalid_mime_type",
+                "the mimeType of an image or audio block is not a valid media type",
+            )
     if fault is not None:
         raise ProtocolError(kind, fault)
 
@@ -46,24 +52,24 @@ def _blocks(messages: Iterable[m.SamplingMessage]) -> Iterator[Any]:
         yield from message.content if isinstance(message.content, list) else [message.content]
 
 
-def _is_odd(block: Any) -> bool:
+def _is_invalid_block(block: Any) -> bool:
     return isinstance(block, m.ImageContent | m.AudioContent) and not is_media_type(block.mime_type)
 
 
 def broken_tool_loop(messages: Iterable[m.SamplingMessage]) -> str | None:
-    """What is wrong with the tool calls in a conversation (2025-11-25, Sampling); None when nothing is.
+    """Return what is wrong with the tool calls of a conversation (2025-11-25, Sampling), else None.
 
-    A message with results holds nothing else, and every call is answered in the very next message.
+    A message with tool results contains nothing else, and every tool call is answered in the next message.
     """
     waiting: set[str] = set()
     for message in messages:
         blocks = list(_blocks([message]))
         answered = {block.tool_use_id for block in blocks if isinstance(block, m.ToolResultContent)}
         if answered and not all(isinstance(block, m.ToolResultContent) for block in blocks):
-            return "a message with tool results may hold nothing else"
+            return "a message with tool results may contain nothing else"
         if waiting - answered:
             return "every tool use must be answered in the next message"
         if answered - waiting:
-            return "a tool result answers no tool use of the message before"
+            return "a tool result matches no tool use of the previous message"
         waiting = {block.id for block in blocks if isinstance(block, m.ToolUseContent)}
     return "every tool use must be answered in the next message" if waiting else None

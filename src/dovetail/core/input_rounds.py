@@ -1,16 +1,16 @@
-"""Asking the client in the middle of a request, 2026-07-28: answers known, answers wanted.
+"""Input requests during a request of 2026-07-28: multi round-trip requests with sealed state.
 
-A modern server cannot send requests. A handler that needs an answer ends the call with ``input_required``;
-the client repeats the call with the answers, and the handler runs again from the top. `Rounds` is what one
-run knows: `ask` returns the answer if an earlier round brought it, or notes the wish and returns `Wanted`;
-then unwind the handler and answer with `result`. `step` and `remember` keep work that must not be done twice.
+A modern server cannot send requests. A handler that needs input ends the call with ``input_required``. The
+client repeats the call with its responses, and the handler runs again from the top. `InputRounds` holds the
+state of one run. `request_input` returns the response if an earlier round brought it, or records the request and
+returns `MissingInput`. Then unwind the handler and respond with `result`. `step` and `remember` store the
+results of steps that must not run twice.
 
-Between rounds everything travels in ``requestState``, sealed: bound to the principal, the method and the
-salient params (name or uri, and the arguments), expiring, counted. An answer belongs to one question: it is
-found by the question's key (given, or counted in order of asking) and holds only while the mark of the
-question, its kind and a digest, is the same. A question that changed is asked again; so is one whose answer is
-missing. What is no answer to its question is refused before the handler runs, and answers to questions nobody
-asked are ignored.
+Between rounds the state travels in ``requestState``. It is sealed, bound to the principal, the method and the
+routing params (name or URI, and the arguments), and it expires. A response belongs to one input request. It
+is found by the key of the request (given, or counted in order) and is valid only while the fingerprint of the
+request (its type and a digest) is unchanged. A changed request is sent again; so is one without a response.
+An invalid response is refused before the handler runs. Responses that were not requested are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .principal import key_of
 PURPOSE: Final = "state"
 
 _LETTERS: Final = {"elicitation/create": "E", "sampling/createMessage": "S", "roots/list": "R"}
-"""What the mark of a question begins with."""
+"""First letter of the fingerprint, by method."""
 _METHODS: Final = {letter: method for method, letter in _LETTERS.items()}
 
 _REQUESTS: Final[dict[str, type[m.CreateMessageRequest | m.ElicitRequest | m.ListRootsRequest]]] = {
@@ -43,69 +43,75 @@ _REQUESTS: Final[dict[str, type[m.CreateMessageRequest | m.ElicitRequest | m.Lis
 _NEVER_ASKED: Final = m.InputResponseRequestParams()
 
 
-class Put(Struct, eq=False):
-    """A question as a client is asked it. The same one is put again whenever its handler runs again."""
+class PreparedInput(Struct, eq=False):
+    """An input request with its encoded params. A handler that runs again reuses it."""
 
     request: m.InputRequest
     method: str
-    """The one it would have as a request of its own."""
+    """The method it would have as a separate JSON-RPC request."""
     params: Struct | None
     need: str
-    """The capability of a client that can be asked it."""
-    _mark: str = ""
+    """The client capability that it needs."""
+    _fingerprint: str = ""
 
     @property
-    def mark(self) -> str:
-        """Its kind and a digest: another question has another one."""
-        if not self._mark:
-            self._mark = _LETTERS[self.method] + digest(self.request).hex()[:32]
-        return self._mark
+    def fingerprint(self) -> str:
+        """Fingerprint: its type and a digest. Different requests have different fingerprints."""
+        if not self._fingerprint:
+            self._fingerprint = _LETTERS[self.method] + digest(self.request).hex()[:32]
+        return self._fingerprint
 
 
-def put(request: m.InputRequest) -> Put:
-    """``request`` as it can be put, again and again."""
+def prepare_input(request: m.InputRequest) -> PreparedInput:
+    """Prepare ``request`` for use in several rounds."""
     method = cast("str", type(request).__struct_config__.tag)
     params = None if isinstance(request, m.ListRootsRequest) else request.params
-    return Put(request, method, params, needed_capability(method, params))
+    return PreparedInput(request, method, params, needed_capability(method, params))
 
 
-def put_as(method: str, params: Struct | None = None) -> Put:
-    """The question of this method.
+def prepare_input_for(method: str, params: Struct | None = None) -> PreparedInput:
+    """Build the input request for this method.
 
     Raises:
-        LocalProtocolError: there is no such question.
+        LocalProtocolError: the method is not an input request.
     """
     kind = _REQUESTS.get(method)
     if kind is None:
-        raise LocalProtocolError("internal_error", f"nobody can be asked for {method}")
-    return put(kind(UNSET if params is None else params))  # type: ignore[arg-type]
+        raise LocalProtocolError("internal_error", f"{method} is not an input request")
+    return prepare_input(kind(UNSET if params is None else params))  # type: ignore[arg-type]
 
 
-class Wanted(Struct, frozen=True):
-    """No answer yet. It has been noted; end the call with `Rounds.result`."""
+class MissingInput(Struct, frozen=True):
+    """Result of `InputRounds.request_input` without a response.
+
+    The request is recorded; end the call with `InputRounds.result`.
+    """
 
     key: str
     request: m.InputRequest
 
 
-class _Known(Struct, array_like=True):
+class _KnownResponse(Struct, array_like=True):
     mark: str
     answer: Raw
 
 
 class _State(Struct, omit_defaults=True):
-    """What travels. One-letter names: it travels in every message of the conversation."""
+    """The contents of ``requestState``.
+
+    Names have one letter because every message of the conversation carries them.
+    """
 
     r: int = 0
-    """Rounds so far."""
+    """Number of rounds so far."""
     q: dict[str, str] = {}
-    """Questions asked in the last round: key → mark."""
-    a: dict[str, _Known] = {}
-    """Answers of earlier rounds."""
+    """Input requests of the last round: key → fingerprint."""
+    a: dict[str, _KnownResponse] = {}
+    """Responses of earlier rounds."""
     m: dict[str, Raw] = {}
-    """Steps done."""
+    """Results of completed steps."""
     s: Any = UNSET
-    """The handler's own."""
+    """The state of the handler."""
 
 
 _write = msgspec.json.Encoder().encode
@@ -113,16 +119,17 @@ _read_state = msgspec.json.Decoder(_State).decode
 
 
 MISSING: Final = object()
-"""There is no memo under this key: do the work, then `remember` it."""
+"""Returned by `InputRounds.step` without a stored result: run the step, then `remember` its result."""
 
 
-class Rounds:
-    """One run of one call. Make it for every call that may ask; it costs nothing until it is used.
+class InputRounds:
+    """The input state of one run of one call.
+
+    Create it for every call that may request input; it costs nothing until used.
 
     Raises:
-        ProtocolError: ``requestState`` was altered, belongs to another call or person, or is too old
-            (``invalid_request_state``); or what answers a question of the last round is no answer to it
-            (``invalid_params``).
+        ProtocolError: ``requestState`` was altered, belongs to another call or principal, or has expired
+            (``invalid_request_state``); or a response does not match its input request (``invalid_params``).
     """
 
     def __init__(
@@ -144,13 +151,13 @@ class Rounds:
         self._count = 0
         params: Any = call.params if isinstance(call.params, m.InputResponseRequestParams) else _NEVER_ASKED
         self._answers: dict[str, Raw] = params.input_responses or {}
-        self.wanted: m.InputRequests = {}
-        """What this run asked and has no answer for."""
+        self.missing: m.InputRequests = {}
+        """Input requests of this run that have no response."""
         self._resumed = params.request_state is not UNSET
         self._state = self._open(params.request_state, now) if self._resumed else _State()
         self._fault: ProtocolError | None = None
         self._fresh: dict[str, Any] = {}
-        """What answers the questions of the last round, decoded."""
+        """Decoded responses to the input requests of the last round."""
         for key, mark in self._state.q.items():
             method, raw = _METHODS.get(mark[0]), self._answers.get(key)
             if method is not None and raw is not None:
@@ -158,7 +165,7 @@ class Rounds:
 
     @property
     def state(self) -> Any:
-        """What the handler left for itself in the last round; UNSET when nothing. Set it for the next one."""
+        """The state that the handler stored in the last round; UNSET if none. Set it for the next round."""
         return self._state.s
 
     @state.setter
@@ -167,87 +174,88 @@ class Rounds:
 
     @property
     def round(self) -> int:
-        """How often the client has been asked already."""
+        """How many times the client has been asked for input already."""
         return self._state.r
 
-    def ask(self, question: Put, key: str | None = None) -> Any | Wanted:
-        """The decoded answer to this question, or `Wanted`.
+    def request_input(self, question: PreparedInput, key: str | None = None) -> Any | MissingInput:
+        """Return the decoded response to this input request, or `MissingInput`.
 
         Raises:
-            CapabilityError: this client cannot be asked that; nothing was noted.
-            LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
-            RemoteProtocolError: (``invalid_params``) what the client answered is no answer.
+            CapabilityError: the client did not declare the capability; nothing was recorded.
+            LocalProtocolError: this method may not request input, or ``key`` already belongs to another request.
+            RemoteProtocolError: (``invalid_params``) the response does not match the request.
         """
-        mark, state = question.mark, self._state
+        mark, state = question.fingerprint, self._state
         key = self._noted(question, mark, key)
         known = state.a.get(key)
         if known is not None and known.mark == mark:
             return self._read(question.method, key, known.answer)
         raw = self._answers.get(key)
-        # Without a state nothing says what was asked: a client that answers by itself is believed.
+        # Without a state the requests of the last round are unknown, so an unrequested response is accepted.
         if raw is not None and (not self._resumed or state.q.get(key) == mark):
             answer = self._fresh[key] if self._resumed else self._read(question.method, key, raw)
-            state.a[key] = _Known(mark, raw)
+            state.a[key] = _KnownResponse(mark, raw)
             return answer
-        self.wanted[key] = question.request
-        return Wanted(key, question.request)
+        self.missing[key] = question.request
+        return MissingInput(key, question.request)
 
-    def want(self, question: Put, key: str | None = None) -> Wanted:
-        """Note a question whatever is known already: for handlers that read the answers themselves.
+    def record(self, question: PreparedInput, key: str | None = None) -> MissingInput:
+        """Record an input request, whatever is known already: for handlers that read the responses
+        themselves.
 
         Raises:
-            CapabilityError, LocalProtocolError: as `ask`.
+            CapabilityError, LocalProtocolError: see `request_input`.
         """
-        key = self._noted(question, question.mark, key)
-        self.wanted[key] = question.request
-        return Wanted(key, question.request)
+        key = self._noted(question, question.fingerprint, key)
+        self.missing[key] = question.request
+        return MissingInput(key, question.request)
 
     def step(self, key: str) -> Any:
-        """What an earlier round remembered under ``key`` (plain JSON values), or `MISSING`."""
+        """Return the result that an earlier round stored under ``key`` (plain JSON values), or `MISSING`."""
         memo = self._state.m.get(key)
         return MISSING if memo is None else msgspec.json.decode(memo)
 
     def remember(self, key: str, value: Any) -> None:
-        """Keep the outcome of a step for the rounds to come.
+        """Store the result of a step for the following rounds.
 
         Raises:
-            LocalProtocolError: the value cannot be written as JSON.
+            LocalProtocolError: the value cannot be encoded as JSON.
         """
         try:
             self._state.m[key] = Raw(msgspec.json.encode(value))
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise LocalProtocolError(
-                "internal_error", f"the outcome of step {key!r} cannot be written as JSON"
+                "internal_error", f"the result of step {key!r} cannot be encoded as JSON"
             ) from error
 
     def refuse(self, error: ProtocolError) -> ProtocolError:
-        """An answer was none: whatever is open besides, the client is told so and not asked again."""
+        """Record an invalid response: the call ends with this error, whatever other input is missing."""
         self._fault = error
         return error
 
     def result(self) -> m.InputRequiredResult:
-        """The answer that asks: every wish noted so far, and the sealed state.
+        """Build the result ``input_required``: all recorded input requests, and the sealed state.
 
         Raises:
-            ProtocolError: of kind ``invalid_params``, when an answer was none.
-            Refusal: the call has asked `Limits.max_input_rounds` times, or its state outgrew
+            ProtocolError: of kind ``invalid_params``, if a response was invalid.
+            Refusal: the call has requested input `Limits.max_input_rounds` times, or its state exceeds
                 `Limits.max_request_state_bytes`.
         """
         if self._fault is not None:
             raise self._fault
         if self._state.r >= self._limits.max_input_rounds:
-            raise Refusal(1004, message="this call has asked its client too often")
+            raise Refusal(1004, message="this call has requested input too many times")
         before = self._state
         asked = self._asked
-        if len(asked) != len(self.wanted):
-            asked = {key: asked[key] for key in self.wanted}
+        if len(asked) != len(self.missing):
+            asked = {key: asked[key] for key in self.missing}
         payload = _write(_State(before.r + 1, asked, before.a, before.m, before.s))
         token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
         if len(token) > self._limits.max_request_state_bytes:
-            raise Refusal(1004, message="the state of this call is too large to travel")
-        return m.InputRequiredResult(input_requests=self.wanted or UNSET, request_state=token)
+            raise Refusal(1004, message="the request state of this call exceeds its size limit")
+        return m.InputRequiredResult(input_requests=self.missing or UNSET, request_state=token)
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- internal -----------------------------------------------------------------------------------------
 
     def _open(self, token: str, now: float) -> _State:
         if len(token) > self._limits.max_request_state_bytes:
@@ -256,7 +264,7 @@ class Rounds:
         return _read_state(payload)
 
     def _bound(self) -> bytes:
-        """What a state is good for: this person, this method, these params."""
+        """Return what the state is bound to: principal, method and params."""
         params = self._call.params
         name, arguments = None, UNSET
         if isinstance(params, (m.CallToolRequestParams, m.GetPromptRequestParams)):
@@ -267,23 +275,23 @@ class Rounds:
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
-    def _noted(self, question: Put, mark: str, key: str | None) -> str:
-        """The key of a question that may be asked."""
+    def _noted(self, question: PreparedInput, mark: str, key: str | None) -> str:
+        """Check that the input request is allowed and return its key."""
         call = self._call
         if self._row is None or not self._row.may_ask:
-            raise LocalProtocolError("internal_error", f"{call.method} cannot ask for {question.method}")
+            raise LocalProtocolError("internal_error", f"{call.method} cannot request {question.method}")
         if not call.capabilities.has(question.need):
             raise CapabilityError(question.need)
         if key is None:
             self._count += 1
             key = f"input_{self._count}"
         if self._asked.setdefault(key, mark) != mark:
-            raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
+            raise LocalProtocolError("internal_error", f"two different input requests use the key {key!r}")
         return key
 
     def _read(self, method: str, key: str, raw: Raw) -> Any:
         try:
             return self._call.codec.decode_result(METHODS[method], raw)
         except RemoteProtocolError as error:
-            message = f"inputResponses[{key!r}] is no answer to {method}"
+            message = f"inputResponses[{key!r}] is not a valid response to {method}"
             raise self.refuse(RemoteProtocolError("invalid_params", message, data=error.data)) from None

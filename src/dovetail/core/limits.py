@@ -1,8 +1,8 @@
 """Limits that all connections of one server share.
 
-Code that is about to hold something for a peer acquires it first and releases it afterwards. When a limit is reached,
-the newest request is refused; what was acquired before stays. Limits of one connection are fields of `Limits` and are
-checked where the connection keeps its state.
+Code that buffers data for a peer acquires the amount first and releases it afterwards. When a limit is
+reached, the newest request is refused; what was acquired before stays. Limits of one connection are fields of
+`Limits` and are checked where the connection keeps its state.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from ..errors import Refusal
 from ..settings import Limits
 
 UNCOUNTED_BYTES: Final = 64 << 10
-"""Messages up to this size do not count against `Limits.max_buffered_bytes`: they fit into the kernel's buffers."""
+"""Messages up to this many bytes do not count against `Limits.max_buffered_bytes`: the socket buffers of the
+kernel hold them."""
 RETRY_SECONDS: Final = 5.0
-"""After how many seconds a refused peer is asked to retry."""
+"""Seconds after which a refused peer may retry (``Retry-After``)."""
 
 
 class SharedLimit(Struct, eq=False):
-    """An amount (bytes, requests) of which at most ``maximum`` is in use at a time."""
+    """A counter of bytes or requests with a maximum."""
 
     maximum: int
     in_use: int = 0
 
     def acquire(self, amount: int = 1) -> bool:
-        """Take ``amount`` into use; False when that would exceed the maximum. Call `release` afterwards."""
+        """Acquire ``amount``. Returns False if that would exceed the maximum. Call `release` afterwards."""
         if self.in_use + amount > self.maximum:
             return False
         self.in_use += amount
@@ -40,9 +41,9 @@ class SharedLimit(Struct, eq=False):
 
     @contextmanager
     def sending(self, size: int) -> Generator[Refusal | None, None, None]:
-        """Count a response of ``size`` bytes while it is sent. Yields the refusal to send in its place, if any.
+        """Count a response of ``size`` bytes while it is sent. Yields None, or the refusal to send instead.
 
-        A response that is larger than the maximum can be sent while nothing else is.
+        A response larger than the maximum is allowed while nothing else is buffered.
         """
         counted = 0 if size <= UNCOUNTED_BYTES else min(size, self.maximum)
         if not self.acquire(counted):
@@ -59,13 +60,13 @@ class SharedLimits:
 
     def __init__(self, limits: Limits) -> None:
         self.buffered_bytes = SharedLimit(limits.max_buffered_bytes)
-        """Request bodies and unsent responses above `UNCOUNTED_BYTES`."""
+        """Bytes of request bodies and unsent responses larger than `UNCOUNTED_BYTES`."""
         self.subscribed_bytes = SharedLimit(limits.max_subscribed_uri_bytes)
-        """URIs that clients are subscribed to."""
+        """Bytes of the URIs that clients are subscribed to."""
         self.requests = SharedLimit(limits.max_concurrent_requests)
-        """Requests whose handler runs, cancelled ones included."""
+        """Requests whose handler runs, including cancelled ones."""
         self.disconnected_requests = SharedLimit(limits.max_disconnected_calls)
-        """Legacy HTTP requests that continue although their client has disconnected."""
+        """Legacy HTTP requests that continue after their client disconnected."""
 
 
 class ServerBusy(Refusal):
@@ -73,8 +74,8 @@ class ServerBusy(Refusal):
 
 
 def busy(what: str) -> ServerBusy:
-    """The refusal for a request that exceeds a shared limit; ``what`` there is too much of."""
-    return ServerBusy(1004, message=f"too much at once: {what}; try again later", retry_after=RETRY_SECONDS)
+    """Return the refusal for a request that exceeds the shared limit on ``what``."""
+    return ServerBusy(1004, message=f"the server has too many {what}; retry later", retry_after=RETRY_SECONDS)
 
 
 def too_many_requests() -> Refusal:

@@ -1,7 +1,7 @@
-"""What a request says about itself in ``params._meta``: reading it, and refusing what is malformed.
+"""Request metadata in ``params._meta``: read it, validate it, and write it.
 
-Everything here looks at ``_meta`` alone, so that a request whose params are wrong is still told first what is
-wrong with its envelope. It also says which era a message belongs to (`is_modern`), since the body decides that.
+This module reads only ``_meta``, so that a request with wrong params still gets the error about its metadata
+first. It also decides which era a message belongs to (`is_modern`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ..wire.revisions import BY_NAME, Revision
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
 _NAMESPACE: Final = PROTOCOL_VERSION.partition("/")[0].encode()
-"""What params with modern metadata contain, however their slashes are escaped."""
+"""Bytes that params with modern metadata contain, even if their slashes are escaped."""
 
 
-class _Peek(Struct):
+class _MetaOnly(Struct):
     meta: Any = field(default=UNSET, name="_meta")
 
 
@@ -43,18 +43,18 @@ class _Keys(Struct):
     meta: dict[str, Raw] | UnsetType = field(default=UNSET, name="_meta")
 
 
-_peek = msgspec.json.Decoder(_Peek).decode
+_peek = msgspec.json.Decoder(_MetaOnly).decode
 _keys = msgspec.json.Decoder(_Keys).decode
 
 
 def is_modern(
     params: Raw | UnsetType, version: str | None = None, members: Mapping[str, Raw] | None = None
 ) -> bool:
-    """Whether a message is judged by the rules of the modern era: the one place that decides.
+    """Whether the rules of the modern era apply to a message. All era decisions are made here.
 
-    ``version`` is the header ``MCP-Protocol-Version`` where there is one. Modern metadata in the body makes a
-    message modern, and so does a header that names no legacy revision (an unknown one is told what is served).
-    ``members`` are those of ``params``, where they are known.
+    ``version`` is the header ``MCP-Protocol-Version``, if there is one. A message is modern if its body has
+    modern metadata, or if the header names no legacy revision (an unknown one gets the list of supported
+    revisions). ``members`` are the members of ``params`` if they are known.
     """
     if version is not None:
         revision = BY_NAME.get(version)
@@ -63,16 +63,16 @@ def is_modern(
     if params is UNSET or (members is not None and "_meta" not in members):
         return False
     data = bytes(params)
-    if _NAMESPACE not in data and b"\\u" not in data:  # nearly every legacy message: not worth a decode
+    if _NAMESPACE not in data and b"\\u" not in data:  # skips decoding for most legacy messages
         return False
     meta = peek(params)
     return meta is not None and PROTOCOL_VERSION in meta
 
 
 def peek(params: Raw | UnsetType) -> Mapping[str, Any] | None:
-    """The ``_meta`` object of params not yet decoded; None when there is none to read.
+    """Return the ``_meta`` object of undecoded params, or None if there is none.
 
-    With a number in it that no float can hold its keys can be told, but not its values: those are raw.
+    If a number in it exceeds the range of floats, the keys are decoded and the values stay raw.
     """
     if params is UNSET:
         return None
@@ -92,10 +92,11 @@ def _peek_keys(params: Raw) -> dict[str, Raw] | None:
 
 
 def read(params: Raw | UnsetType) -> dict[str, Any]:
-    """The ``_meta`` of a modern request.
+    """Return the ``_meta`` of a modern request.
 
     Raises:
-        ProtocolError: of kind ``invalid_params``; its data lists the keys that are missing or of another type.
+        ProtocolError: of kind ``invalid_params``; its data lists the keys that are missing or have the wrong
+            type.
     """
     meta = peek(params)
     if meta is not None and Raw in map(type, meta.values()):
@@ -112,7 +113,7 @@ def read(params: Raw | UnsetType) -> dict[str, Any]:
 
 
 def _out_of_range(meta: Mapping[str, Raw]) -> ProtocolError:
-    """Name the member that `peek` could not read."""
+    """Return the error for the member that `peek` could not decode."""
     for name, value in meta.items():
         try:
             msgspec.json.decode(value)
@@ -120,19 +121,19 @@ def _out_of_range(meta: Mapping[str, Raw]) -> ProtocolError:
             return ProtocolError(
                 "invalid_params", f"params._meta.{name[:NAME_ECHO]} has a number that is out of range"
             )
-    return ProtocolError("invalid_params")  # unreachable: something in it could not be read
+    return ProtocolError("invalid_params")  # unreachable: one member failed to decode
 
 
 _TYPES: Final = {PROTOCOL_VERSION: "string", CLIENT_CAPABILITIES: "object"}
 
 
 def problem(meta: Mapping[str, Any]) -> str | None:
-    """What is wrong with the optional members, in words; None when nothing is."""
+    """Return what is wrong with the optional members, or None."""
     token = meta.get(PROGRESS_TOKEN, "")
     if type(token) is not str and (type(token) is not int or token not in INTEGERS):
         return f"params._meta.{PROGRESS_TOKEN} must be a string or an integer"
     if type(token) is str and len(token) > LONGEST_ID:
-        return f"params._meta.{PROGRESS_TOKEN} has more than {LONGEST_ID} characters"
+        return f"params._meta.{PROGRESS_TOKEN} is longer than {LONGEST_ID} characters"
     if type(meta.get(CLIENT_INFO, _NO_INFO)) is not dict:
         return f"params._meta.{CLIENT_INFO} must be an object"
     level = meta.get(LOG_LEVEL, "info")
@@ -156,7 +157,7 @@ def check(meta: Mapping[str, Any]) -> None:
 
 
 def require(what: str, path: str, declared: ClientCapabilities) -> None:
-    """Refuse what needs a capability that this very request does not declare.
+    """Require a capability that this request must declare.
 
     Raises:
         ProtocolError: of kind ``missing_required_client_capability``.
@@ -169,26 +170,26 @@ def require(what: str, path: str, declared: ClientCapabilities) -> None:
         )
 
 
-# --- writing it ---------------------------------------------------------------------------------------------
+# --- writing ------------------------------------------------------------------------------------------------
 
 
 def modern_meta(
     revision: Revision, capabilities: Mapping[str, Any], client_info: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What every modern request says about its client."""
+    """Build the ``_meta`` of every modern request."""
     meta: dict[str, Any] = {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: dict(capabilities)}
     if client_info is not None:
         meta[CLIENT_INFO] = dict(client_info)
     return meta
 
 
-def of_version(version: str) -> dict[str, Any]:
-    """What a call of one version of a tool says, to our servers and to FastMCP's."""
+def tool_version_meta(version: str) -> dict[str, Any]:
+    """Build the ``_meta`` of a call to one version of a tool, understood by Dovetail and FastMCP."""
     return {VERSION: version, FASTMCP: {"version": version}}
 
 
 def with_meta(method: str, params: Struct | Raw | None, meta: dict[str, Any]) -> Struct | Raw | None:
-    """The params of ``method`` with this metadata. Raw ones go out as they are."""
+    """Return the params of ``method`` with this metadata. Raw params are returned unchanged."""
     if isinstance(params, Raw):
         return params
     if params is None:

@@ -1,7 +1,7 @@
-"""Which methods exist here: what the revisions know, what the dialect and the author add, what is offered.
+"""Registry of methods: those of the revisions, of the dialect and of the application, filtered by
+capabilities.
 
-The tables are made once and again whenever the capabilities change, so that looking up a method is one dict
-access and an alias costs nothing.
+The tables are rebuilt whenever the capabilities change. Looking up a method or an alias is one dict access.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Side = Literal["server", "client"]
 Table = dict[str, Method]
 
 EITHER: Final = frozenset({"shutdown"})
-"""Requests that other projects also send as notifications."""
+"""Requests that some implementations also send as notifications."""
 _OFFICIAL: Final = frozenset(row.extension for row in METHODS.values() if row.extension is not None)
 """Extensions with methods in the table."""
 
 
-class Offers:
-    """The methods around one side: ``requests`` and ``notifications`` are what the *peer* may say."""
+class MethodRegistry:
+    """The methods of one side. ``requests`` and ``notifications`` are what the *peer* may send."""
 
     def __init__(self, side: Side, revisions: Sequence[Revision], dialect: Dialect) -> None:
         peer: Side = "client" if side == "server" else "server"
@@ -35,23 +35,23 @@ class Offers:
         self._served = revisions
         self._dialect = dialect
         self.capabilities = Capabilities()
-        self.added: Table = {}
-        """Methods of the author's own. After a change: `Admission.offer`."""
-        self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in self._all}
-        """By revision: everything the peer could say of the protocol, offered or not."""
-        self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in self._all}
-        """By revision: everything we may say."""
+        self.custom: Table = {}
+        """Custom methods. After a change call `Admission.set_capabilities`."""
+        self.known: dict[str, Table] = {r.name: _methods_of(peer, r, dialect) for r in self._all}
+        """By revision: all methods that the peer could send, whether offered or not."""
+        self.sendable: dict[str, Table] = {r.name: _methods_of(side, r, dialect) for r in self._all}
+        """By revision: all methods that this side may send."""
         self.requests: dict[str, Table] = {}
-        """By revision: the requests that exist and are offered, under all their names."""
+        """By revision: the offered requests, under all their names."""
         self.notifications: dict[str, Table] = {}
-        self.followers: list[Callable[[], None]] = []
-        """Told that something else is offered: servers this one is mounted in."""
+        self.on_change: list[Callable[[], None]] = []
+        """Callbacks for changed capabilities: servers in which this one is mounted."""
 
     def rebuild(self, capabilities: Capabilities) -> None:
         """Recompute the tables for these capabilities."""
         self.capabilities = capabilities
         for revision in self._all:
-            known = self.known[revision.name] | {n: row for n, row in self.added.items() if row.on(revision)}
+            known = self.known[revision.name] | {n: row for n, row in self.custom.items() if row.on(revision)}
             rows = {n: row for n, row in known.items() if self._offered(row, revision, capabilities)}
             for alias, name in self._dialect.inbound_methods.items():
                 if name in rows and alias not in known:
@@ -63,11 +63,11 @@ class Offers:
             self.notifications[revision.name] = {
                 name: row for name, row in rows.items() if row.kind == "notification" or row.name in EITHER
             }
-        for follow in self.followers:
+        for follow in self.on_change:
             follow()
 
-    def told(self, codec: Codec) -> ServerCapabilities:
-        """What a server offers, as clients of this revision and dialect are told."""
+    def advertised(self, codec: Codec) -> ServerCapabilities:
+        """Return the server capabilities as advertised to clients of this revision and dialect."""
         told = ServerCapabilities(codec.edit(ServerCapabilities(self._without_absent(codec.revision))))
         if not codec.revision.modern:
             for name, members in codec.dialect.server_capabilities.items():
@@ -78,15 +78,15 @@ class Offers:
         return told
 
     def _without_absent(self, revision: Revision) -> Capabilities:
-        """The capabilities without the extensions that have methods, but none on this revision."""
+        """Return the capabilities without extensions that have no method on this revision."""
         extensions = self.capabilities.extensions
         if not extensions:
             return self.capabilities
-        rows = [row for row in self.added.values() if row.extension is not None]
+        rows = [row for row in self.custom.values() if row.extension is not None]
         present = {row.extension for row in rows if row.on(revision)}
         if revision.modern:
             absent = {row.extension for row in rows} - present
-        else:  # what the table names as an extension is one from 2026-07-28 on
+        else:  # extensions of the table exist from 2026-07-28 on
             absent = ({row.extension for row in rows} | _OFFICIAL) - present
         if absent.isdisjoint(extensions):
             return self.capabilities
@@ -100,14 +100,14 @@ class Offers:
         return need is None or capabilities.has(need)
 
 
-def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
-    """What the revision and the dialect let one side say."""
+def _methods_of(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
+    """Return the methods that one side may send in this revision and dialect."""
     rows = methods_for(revision, speaker)
     if not revision.modern:
         rows |= {name: METHODS[name] for name in dialect.older}
     if speaker == "client":
         if "tasks/get" not in rows:
-            del rows["tasks/create"]  # nobody could ask for what it makes
+            del rows["tasks/create"]  # no method of this revision returns its result
         rows |= {name: METHODS[name] for name in dialect.methods}
         if dialect.client_may_sample and not revision.modern:
             rows["sampling/createMessage"] = METHODS["sampling/createMessage"]

@@ -1,4 +1,4 @@
-"""Requests of our own that wait for an answer: their ids, their progress, and the ids that are used up."""
+"""Outgoing requests that wait for a response: their ids, their progress tokens, and recently used ids."""
 
 from __future__ import annotations
 
@@ -11,51 +11,55 @@ from ..settings import Limits
 from ..wire.frames import RequestId
 
 ID_ATTEMPTS: Final = 1000
-"""How often a generator of ids may come up with one that is taken."""
+"""Attempts to get an unused id from a custom id generator."""
 
 _NOTHING: Final = float("-inf")
 
 
-class Pending:
-    """The requests one side of one connection has out. Every table has a bound from `Limits`."""
+class PendingRequests:
+    """The pending requests of one side of one connection. `Limits` bounds every table."""
 
     def __init__(self, limits: Limits, next_id: Callable[[], RequestId] | None = None) -> None:
         self.methods: dict[RequestId, str] = {}
-        """Id → method of what waits."""
+        """Request id → method."""
         self._limits = limits
         self._next_id: Callable[[], RequestId] = itertools.count(1).__next__ if next_id is None else next_id
         self._tokens: dict[RequestId, RequestId] = {}
         self._progress: dict[RequestId, float] = {}
-        """Active progress tokens with the last value seen."""
+        """Active progress tokens with their last value."""
         self._tombstones: dict[RequestId, RequestId | None] = {}
-        """Requests that were settled not long ago, and their progress tokens."""
+        """Recently completed requests, with their progress tokens."""
 
     def fresh_id(self) -> RequestId:
-        """An id for the next request.
+        """Return an id for the next request.
 
         Raises:
-            Refusal: `Limits.max_outgoing_requests` requests wait already.
-            LocalProtocolError: the generator of ids repeats itself.
+            Refusal: `Limits.max_outgoing_requests` requests are pending already.
+            LocalProtocolError: the id generator repeats itself.
         """
         if len(self.methods) >= self._limits.max_outgoing_requests:
-            raise Refusal(1004, message="too many requests wait for an answer on this connection")
+            raise Refusal(1004, message="too many requests on this connection wait for a response")
         for _ in range(ID_ATTEMPTS):
             id = self._next_id()
             if id not in self.methods and id not in self._tombstones:
                 return id
-        raise LocalProtocolError("internal_error", "the generator of request ids repeats itself")
+        raise LocalProtocolError(
+            "internal_error", "the request id generator returned only ids that are in use"
+        )
 
     def add(self, id: RequestId, method: str, token: RequestId | None = None) -> None:
-        """A request was sent; ``token`` is its progress token, if it has one."""
+        """Register a sent request; ``token`` is its progress token, if it has one."""
         self.methods[id] = method
         if token is not None:
             self._tokens[id] = token
             self._progress[token] = _NOTHING
 
     def settle(self, id: RequestId) -> str | None:
-        """A request was answered or given up; return its method, None when nothing waits under this id.
+        """Remove a request that was answered or given up.
 
-        The id is remembered for a while: a late answer must not be taken for that of another request.
+        Returns its method, or None if no request has this id.
+
+        The id stays reserved for a while, so that a late response is not taken for that of another request.
         """
         method = self.methods.pop(id, None)
         if method is None:
@@ -68,12 +72,12 @@ class Pending:
             del self._tombstones[next(iter(self._tombstones))]
         return method
 
-    def was_ours(self, id: RequestId) -> bool:
-        """Whether a request with this id was settled not long ago."""
+    def ended_recently(self, id: RequestId) -> bool:
+        """Whether a request with this id ended recently."""
         return id in self._tombstones
 
     def progress(self, token: RequestId, value: float) -> str | None:
-        """Note progress; return what is wrong with it, None when nothing is."""
+        """Record progress. Returns what is wrong with it, or None."""
         last = self._progress.get(token)
         if last is None:
             expired = token in self._tombstones.values()
@@ -84,7 +88,7 @@ class Pending:
         return None
 
     def clear(self) -> list[RequestId]:
-        """Give up everything; return the ids that waited."""
+        """Remove all requests and return their ids."""
         lost = list(self.methods)
         self.methods.clear()
         self._tokens.clear()

@@ -1,8 +1,8 @@
-"""The life of a legacy session: the handshake, and the phases that follow it.
+"""Legacy sessions: the ``initialize`` handshake and the phases that follow.
 
-`negotiate` picks the revision, `open_session` makes the session an ``initialize`` call carries, `handshake`
-writes its result, `advance` moves a session from phase to phase and refuses every step the table does not
-have. The modern era has none of this.
+`negotiate` selects the revision, `open_session` creates the session of an ``initialize`` call, `handshake`
+builds its result. `advance` changes the phase and refuses every change that the table does not list. Modern
+revisions have no sessions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ from ..wire.revisions import Revision
 from .channel import Call, Session
 from .principal import Principal
 
-CLIENT_INFO_BYTES: Final = 4096
-"""Bytes of a client's description of itself that are kept for as long as it is connected; of more, its names are."""
-NAME_KEPT: Final = 200
-"""Characters of each of those."""
-KEPT_CAPABILITIES: Final = 2048
-"""Bytes of a client's capabilities. They are kept as well, over HTTP in the id of the session, which travels in a
-header: many peers take 8 KiB at most."""
+MAX_CLIENT_INFO_BYTES: Final = 4096
+"""Bytes of client info stored while the client is connected.
+
+Of longer client info only its names are stored.
+"""
+MAX_STORED_NAME_LENGTH: Final = 200
+"""Characters stored of each of those names."""
+MAX_CAPABILITIES_BYTES: Final = 2048
+"""Bytes of client capabilities that are stored.
+
+Over HTTP they are part of the session id, which travels in a header; many peers limit headers to 8 KiB.
+"""
 
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "negotiating": {"initialized": "ready", "drain": "draining", "close": "closed"},
@@ -37,28 +42,29 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "draining": {"close": "closed"},
     "closed": {},
 }
-"""Phase → event → next phase. What is not here is refused."""
+"""Phase → event → next phase. Other events are errors."""
 
 SERVING: Final = frozenset({"negotiating", "ready"})
 """Phases in which requests are admitted.
 
-``negotiating`` is among them: many clients send their first request together with
-``notifications/initialized``, and the specification only asks *them* to wait. Strict admission leaves it out.
+``negotiating`` is included: many clients send their first request together with
+``notifications/initialized``, and the specification requires only *clients* to wait. Strict admission
+excludes it.
 """
 
 SERVER_FEATURES: Final = ("resources", "tools", "prompts", "logging")
-"""What erlmcp's clients declare as if it were theirs; see `intersect`."""
+"""Server features that erlmcp clients list in their own capabilities; see `intersect`."""
 
 
 def advance(session: Session, event: str) -> str:
-    """Move ``session`` on and return its new phase.
+    """Apply ``event`` to ``session`` and return its new phase.
 
     Raises:
-        StateError: the phase has no such step; the session is unchanged.
+        StateError: the phase does not allow the event; the session is unchanged.
     """
     target = TRANSITIONS[session.phase].get(event)
     if target is None:
-        raise StateError(f"a session that is {session.phase} cannot {event}")
+        raise StateError(f"session in phase {session.phase!r} does not allow {event!r}")
     before, session.phase = session.phase, target
     if session.on_phase is not None:
         session.on_phase(before, target, event)
@@ -66,9 +72,9 @@ def advance(session: Session, event: str) -> str:
 
 
 def negotiate(requested: str, served: Sequence[Revision]) -> Revision | None:
-    """The legacy revision to answer a proposal with; None when no legacy revision is served.
+    """Select the legacy revision to respond with; None if no legacy revision is served.
 
-    ``served`` is ordered oldest first. Modern revisions are never the outcome of a handshake.
+    ``served`` is ordered oldest first. The handshake never selects a modern revision.
     """
     legacy = [revision for revision in served if not revision.modern]
     newest = legacy[-1] if legacy else None
@@ -80,15 +86,15 @@ class _Proposal(Struct, rename="camel"):
 
 
 def proposal(params: Raw | UnsetType) -> str:
-    """The version an ``initialize`` asks for that is not going to be answered; empty when it names none."""
+    """Return the version that an unserved ``initialize`` requests, or an empty string."""
     try:
         return "" if params is UNSET else msgspec.json.decode(params, type=_Proposal).protocol_version
     except UNREADABLE:
         return ""
 
 
-def wished_dialect(params: InitializeRequestParams) -> str | None:
-    """The dialect a client asks to be spoken to in."""
+def requested_dialect(params: InitializeRequestParams) -> str | None:
+    """Return the dialect that the client requests."""
     experimental = ClientCapabilities(params.capabilities).experimental or {}
     wish: Any = experimental.get("dialect")
     name = cast("dict[str, Any]", wish).get("name") if isinstance(wish, dict) else None
@@ -98,15 +104,17 @@ def wished_dialect(params: InitializeRequestParams) -> str | None:
 def open_session(
     params: InitializeRequestParams, codec: Codec, principal: Principal | None = None
 ) -> Session:
-    """The session that an admitted ``initialize`` starts; it lives once the call has been answered.
+    """Create the session of an admitted ``initialize`` call. It starts when the response is sent.
 
     Raises:
-        ProtocolError: (``invalid_params``) the client declares more than is kept of it.
+        ProtocolError: (``invalid_params``) the capabilities exceed `MAX_CAPABILITIES_BYTES`.
     """
-    if len(msgspec.json.encode(params.capabilities)) > KEPT_CAPABILITIES:
-        raise ProtocolError("invalid_params", f"the capabilities exceed {KEPT_CAPABILITIES} bytes")
+    if len(msgspec.json.encode(params.capabilities)) > MAX_CAPABILITIES_BYTES:
+        raise ProtocolError(
+            "invalid_params", f"the client capabilities exceed {MAX_CAPABILITIES_BYTES} bytes"
+        )
     info: dict[str, Any] = msgspec.to_builtins(params.client_info)
-    if len(msgspec.json.encode(info)) > CLIENT_INFO_BYTES:
+    if len(msgspec.json.encode(info)) > MAX_CLIENT_INFO_BYTES:
         info = names_of(info)
     return Session(
         revision=codec.revision,
@@ -118,9 +126,9 @@ def open_session(
 
 
 def names_of(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a client's description of itself where room is short: its names, not its pictures."""
+    """Return the names in a client info, without icons and descriptions, to save space."""
     return {
-        name: info[name][:NAME_KEPT]
+        name: info[name][:MAX_STORED_NAME_LENGTH]
         for name in ("name", "version", "title")
         if isinstance(info.get(name), str)
     }
@@ -134,9 +142,9 @@ def handshake(
     *,
     narrow: bool = False,
 ) -> InitializeResult:
-    """The result of an admitted ``initialize`` call. Send it, and the session on the call is open.
+    """Build the result of an admitted ``initialize`` call. Sending it opens the session.
 
-    ``narrow`` answers with the server's capabilities cut down to what the client named (erlmcp).
+    ``narrow`` reduces the server capabilities to those that the client listed (erlmcp).
     """
     told = intersect(capabilities, call.capabilities) if narrow else dict(capabilities)
     return InitializeResult(
@@ -148,10 +156,10 @@ def handshake(
 
 
 def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """``offered`` without the features a client left out, if it named any server feature at all.
+    """Return ``offered`` without the features that the client did not list, if it listed any server feature.
 
-    An official client never names them, and then nothing is cut. Of an erlmcp client ``tools.listChanged`` alone says
-    that it follows changes of the tools, a capability of its own: "Client can track tool list changes".
+    Official clients never list server features, so nothing is removed for them. For an erlmcp client,
+    ``tools.listChanged`` alone is a client capability: "Client can track tool list changes".
     """
     named = [name for name in SERVER_FEATURES if declared.get(name) is not None]
     own = declared.get("tools")
@@ -161,11 +169,11 @@ def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[s
 
 
 def check(method: str, session: Session) -> None:
-    """Refuse a request that the session does not serve in its phase."""
+    """Refuse a request that the current phase of the session does not allow."""
     if method == "ping":
         return
     if session.phase == "paused" and len(session.waiting or ()) < session.queue:
-        return  # whoever runs it waits
+        return  # the driver makes the request wait
     if session.phase in ("paused", "draining"):
-        raise Refusal(1008, message=f"the session is {session.phase}")
-    raise ProtocolError("not_initialized", f"the session is {session.phase}")
+        raise Refusal(1008, message=f"the session is {session.phase}; retry later")
+    raise ProtocolError("not_initialized", f"the session is {session.phase}, not ready for {method}")

@@ -1,4 +1,4 @@
-"""Who is calling, as far as somebody has proved it."""
+"""The authenticated caller."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec.structs import force_setattr
 
 
 class Principal(Struct, frozen=True, eq=False):
-    """Whoever a transport has authenticated: ``ctx.principal``.
+    """An authenticated caller: ``ctx.principal``.
 
-    Two principals are the same when subject and issuer are; what they may do (``scopes``) and what else was said about
-    them (``claims``) belongs to the token of the moment. One without an issuer equals the plain text of its subject.
+    Two principals are equal if subject and issuer are equal. ``scopes`` and ``claims`` belong to the current
+    token. A principal without an issuer equals the string of its subject.
     """
 
     subject: str
@@ -30,17 +30,19 @@ class Principal(Struct, frozen=True, eq=False):
         if isinstance(given, Iterable) and not isinstance(given, str | bytes):
             scopes = list(cast("Iterable[Any]", given))
         if scopes is None or not all(isinstance(scope, str) for scope in scopes):
-            raise TypeError(f"scopes of a principal are strings, such as ['read']: not {given!r}")
+            raise TypeError(
+                f"scopes of a principal must be an iterable of strings such as ['read'], not {given!r}"
+            )
         force_setattr(self, "scopes", frozenset(scopes))
 
     @property
     def key(self) -> str:
-        """What sessions, tasks and sealed tokens are bound to."""
+        """The key that sessions, tasks and sealed tokens are bound to."""
         return self.subject if self.issuer is None else f"{self.issuer}\0{self.subject}"
 
     @property
     def expires(self) -> float | None:
-        """When what proved it ends (the claim ``exp``); None where nothing was said."""
+        """The expiry time of the token (claim ``exp``), or None."""
         moment = self.claims.get("exp")
         return moment if isinstance(moment, int | float) and not isinstance(moment, bool) else None
 
@@ -50,7 +52,7 @@ class Principal(Struct, frozen=True, eq=False):
         return isinstance(other, str) and self.key == other
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # a Struct has an opinion of its own
+        return not self == other  # a Struct defines its own __ne__
 
     def __hash__(self) -> int:
         return hash(self.subject)
@@ -59,15 +61,15 @@ class Principal(Struct, frozen=True, eq=False):
         return self.subject
 
     def __repr__(self) -> str:
-        # Claims are somebody's personal data: they do not belong into logs.
+        # Claims are personal data. They must not appear in logs.
         return f"Principal({self.subject!r}, issuer={self.issuer!r}, scopes={sorted(self.scopes)})"
 
 
 def key_of(principal: Principal | None) -> str | None:
-    """What belongs to ``principal`` is bound to this; None is nobody's."""
+    """Return the ownership key of ``principal``. None means no owner."""
     return None if principal is None else principal.key
 
 
 def as_principal(given: Principal | str | None) -> Principal | None:
-    """What surroundings of their own say about the caller: a principal, or the name of one."""
+    """Convert what a host application provides: a principal, or the name of one."""
     return Principal(given) if isinstance(given, str) else given

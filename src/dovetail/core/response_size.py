@@ -1,7 +1,7 @@
-"""What is said in place of an answer that is larger than the way to the peer carries.
+"""The result or error that replaces a response larger than the transport can carry.
 
-A tool that says too much has failed like any other; how that shows is the revision's and the dialect's business.
-Resources say which of the documents' limits they exceed: of a text, of binary data, of several contents together.
+An oversized tool result becomes a failed tool call, encoded as the revision and the dialect require. For
+resources the error kind states which limit was exceeded: text, binary data, or several contents together.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..wire.dialects.dialect import VENDOR
 from .channel import Call
 
 
-def instead(call: Call, result: Any, most: int) -> CallToolResult:
-    """The result to send in place of ``result``, which is larger than ``most`` bytes.
+def oversized_result(call: Call, result: Any, most: int) -> CallToolResult:
+    """Return the result to send instead of ``result``, which exceeds ``most`` bytes.
 
     Raises:
-        ProtocolError: it is to be an error.
+        ProtocolError: the replacement is a JSON-RPC error.
     """
     kind = _kind(result)
-    text = f"the answer to {call.method} exceeds {most} bytes"
+    text = f"the response to {call.method} exceeds {most} bytes"
     as_error = call.codec.dialect.tool_failure_as_error and not call.revision.modern
     if kind != "tool_result_too_large" or as_error:
         raise ProtocolError(kind, text, data={"maxSize": most, "unit": "bytes"})

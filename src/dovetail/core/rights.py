@@ -1,7 +1,8 @@
-"""Who may use a component: one decision for seeing it in a list and for using it.
+"""Authorization: whether a principal may see and use a component. One decision for lists and for calls.
 
-What a caller may not use it does not see. Scopes that are missing can be asked for, so using such a component says
-which; where the author's own function says no, it is as if the component did not exist.
+A component that a caller may not use is not listed. Missing scopes can be requested, so a call without them
+fails with an error that names them. If an authorization function denies access, the component is reported as
+unknown.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from .principal import Principal
 
 
 class Right(Struct, frozen=True, eq=False):
-    """One condition of using a component."""
+    """One condition for using a component."""
 
     scopes: frozenset[str] = frozenset()
-    """All of them are needed."""
+    """All of these scopes are required."""
     allows: Callable[[Principal | None], Any] | None = None
-    """The author's function. It fails closed: only True lets a caller in."""
+    """Authorization function. It fails closed: only True grants access."""
     allows_at: Callable[[str, Mapping[str, Any], Principal | None], Any] | None = None
-    """One that wants to know the URI and the arguments of its template, too; `at` gives it these."""
+    """Authorization function that also gets the URI and the template arguments; `at` provides them."""
 
 
 Rights = tuple[Right, ...]
-"""All conditions of one component; each has to be met."""
-NOBODY: Rights = (Right(allows=lambda principal: False),)
-"""For what may not be used at all."""
+"""All conditions of one component. Every one must be met."""
+DENY_ALL: Rights = (Right(allows=lambda principal: False),)
+"""Denies access to everyone."""
 
 
 def at(rights: Rights, uri: str, arguments: Mapping[str, Any]) -> Rights:
-    """The conditions of using a resource at ``uri``; ``arguments`` are those of its template."""
+    """Bind the conditions of a resource to ``uri`` and to the ``arguments`` of its template."""
     return tuple(
         right
         if right.allows_at is None
@@ -45,44 +46,47 @@ def at(rights: Rights, uri: str, arguments: Mapping[str, Any]) -> Rights:
 
 
 def implies(rights: Rights, others: Rights) -> bool:
-    """Whether all who have these rights have the others, too."""
+    """Whether every principal that meets ``rights`` also meets ``others``."""
     scopes = frozenset[str]().union(*(each.scopes for each in rights))
     asked = (None, *(each.allows for each in rights))
     return all(each.scopes <= scopes and each.allows in asked for each in others)
 
 
 class MissingScope(ProtocolError):
-    """The caller would be let in with further scopes. Over HTTP: 403 and a challenge that names them all."""
+    """The caller lacks scopes. Over HTTP: status 403 with a challenge that names them."""
 
     def __init__(self, scopes: frozenset[str]) -> None:
         words = sorted(scopes)
-        text = f"this needs the scopes: {' '.join(words)}"
+        text = f"missing scope; required: {' '.join(words)}"
         super().__init__("insufficient_permissions", text, data={"requiredScopes": words})
         self.scopes = scopes
-        """All that the operation needs, those the caller has included."""
+        """All scopes that the operation requires, including those that the caller has."""
 
 
 def needed(rights: Sequence[Right]) -> frozenset[str]:
-    """All scopes that ``rights`` ask for."""
+    """Return all scopes that ``rights`` require."""
     return frozenset[str]().union(*(right.scopes for right in rights))
 
 
 def denied(rights: Sequence[Right], principal: Principal | None) -> bool:
-    """Whether the author's own functions keep ``principal`` away: the component is to be unknown."""
+    """Whether an authorization function denies access to ``principal``.
+
+    The component is then reported as unknown.
+    """
     return any(right.allows is not None and right.allows(principal) is not True for right in rights)
 
 
 def visible(rights: Sequence[Right], principal: Principal | None) -> bool:
-    """Whether ``principal`` may use, and therefore see, what has these rights."""
+    """Whether ``principal`` may use the component, and therefore see it in lists."""
     held = frozenset[str]() if principal is None else principal.scopes
     return needed(rights) <= held and not denied(rights, principal)
 
 
-def unknown(rights: Sequence[Right], principal: Principal | None) -> bool:
-    """Whether the component is to be unknown to ``principal``, who wants to use it.
+def hidden(rights: Sequence[Right], principal: Principal | None) -> bool:
+    """Whether a call by ``principal`` must treat the component as unknown.
 
     Raises:
-        MissingScope: it is known, but needs scopes that the caller does not have.
+        MissingScope: the component is known, but requires scopes that the caller does not have.
     """
     if visible(rights, principal):
         return False

@@ -1,7 +1,7 @@
-"""Own HTTP routes beside the endpoint: what an author's handler is given, what it gives back, whose path it is.
+"""Custom HTTP routes next to the MCP endpoint: path matching, the request passed to a handler, its response.
 
-Paths are matched segment by segment: ``/items/{id}`` takes one segment, ``/files/{name:path}`` all that is left.
-What is written out comes before what has blanks, then the order of registration decides.
+Paths are matched segment by segment: ``/items/{id}`` matches one segment, ``/files/{name:path}`` all
+remaining ones. Literal segments take precedence over parameters, then the order of registration decides.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 _REST: Final = ":path"
 
 
-class Request(Struct, frozen=True, kw_only=True):
-    """One HTTP request to a route of the author's own."""
+class RouteRequest(Struct, frozen=True, kw_only=True):
+    """One HTTP request to a custom route."""
 
     method: str
     path: str
     params: Mapping[str, str]
-    """The blanks of the path, filled in."""
+    """Path parameters."""
     query: Mapping[str, str]
-    """The members of the query; of one that comes twice the last. `query_string` has them all."""
+    """Query parameters; of repeated ones the last. `query_string` has all of them."""
     query_string: str
     headers: Mapping[str, str]
-    """Names are in lower case."""
+    """Header names are in lower case."""
     body: bytes
     principal: Principal | None
-    """Who is calling; None where nobody asked."""
+    """The caller; None for routes without authentication."""
     scope: Mapping[str, Any]
-    """The ASGI scope, or a mapping that looks like one."""
+    """The ASGI scope, or an equivalent mapping."""
 
     @property
     def text(self) -> str:
         return self.body.decode()
 
     def json(self, type: Any = Any) -> Any:
-        """The body as JSON. Raises ValueError for anything else, which is answered with 400."""
+        """Decode the body as JSON. Raises ValueError for anything else, which becomes status 400."""
         return msgspec.json.decode(self.body, type=type)
 
 
-class Response(Struct, frozen=True):
-    """What a route answers when the body alone does not say it.
+class RouteResponse(Struct, frozen=True):
+    """The response of a custom route, with status and headers.
 
-    A body of text is ``text/plain``, bytes are ``application/octet-stream``, everything else is written as JSON.
+    A ``str`` body is ``text/plain``, bytes are ``application/octet-stream``, everything else is encoded as
+    JSON.
     """
 
     body: Any = None
@@ -58,49 +59,49 @@ class Response(Struct, frozen=True):
     content_type: str | None = None
 
 
-class Route(Struct, frozen=True, eq=False):
-    """Who answers a path."""
+class CustomRoute(Struct, frozen=True, eq=False):
+    """A path with its handler."""
 
     path: str
     handler: Callable[..., Any]
     methods: frozenset[str]
     auth: bool
-    """The caller has to be known, where the server has somebody who asks."""
+    """Authentication is required, if the server has a verifier."""
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The blanks of this route as ``path`` fills them; None when it is another path."""
+        """Return the path parameters if ``path`` matches, else None."""
         wanted, given = self.path.split("/"), path.split("/")
         found: dict[str, str] = {}
         for place, word in enumerate(wanted):
             name = word[1:-1] if word[:1] == "{" else None
             if name is not None and name.endswith(_REST):
                 rest = "/".join(given[place:])
-                # One that begins with a slash would be the whole path of a file to whoever joins it to a folder.
-                inside = rest[:1] not in ("", "/") and _climbs_not(given)
+                # A value that begins with a slash would become an absolute path when joined to a folder.
+                inside = rest[:1] not in ("", "/") and _stays_inside(given)
                 return {**found, name.removesuffix(_REST): rest} if inside else None
             if place >= len(given) or (word != given[place] if name is None else not given[place]):
                 return None
             if name is not None:
                 found[name] = given[place]
-        return found if len(given) == len(wanted) and _climbs_not(given) else None
+        return found if len(given) == len(wanted) and _stays_inside(given) else None
 
 
-def _climbs_not(segments: list[str]) -> bool:
+def _stays_inside(segments: list[str]) -> bool:
     return not any(segment in (".", "..") or "\\" in segment or "\0" in segment for segment in segments)
 
 
-class Routes:
-    """The routes of one server."""
+class CustomRoutes:
+    """The custom routes of one server."""
 
     def __init__(self) -> None:
-        self._fixed: dict[str, list[Route]] = {}
-        self._open: list[Route] = []
+        self._fixed: dict[str, list[CustomRoute]] = {}
+        self._open: list[CustomRoute] = []
 
-    def add(self, route: Route) -> None:
-        """Take ``route`` in.
+    def add(self, route: CustomRoute) -> None:
+        """Register ``route``.
 
         Raises:
-            RegistrationError: its path is none, a method is none, or both are taken.
+            RegistrationError: the path or a method is invalid, or both are registered already.
         """
         _check(route)
         known = [*self._fixed.get(route.path, ()), *(one for one in self._open if one.path == route.path)]
@@ -111,23 +112,19 @@ class Routes:
         else:
             self._fixed.setdefault(route.path, []).append(route)
 
-    def find(self, path: str) -> list[tuple[Route, dict[str, str]]]:
-        """All that answer ``path``, whatever the method, the most exact first."""
+    def find(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
+        """Return all routes that match ``path``, whatever their method, the most specific first."""
         found = [(route, dict[str, str]()) for route in self._fixed.get(path, ())]
         matches = ((route, route.match(path)) for route in self._open)
         return found + [(route, params) for route, params in matches if params is not None]
 
 
-def _check(route: Route) -> None:
+def _check(route: CustomRoute) -> None:
     if not route.path.startswith("/") or "?" in route.path:
-        raise RegistrationError(
-            f"the path of a route begins with a slash and has no query, not {route.path!r}"
-        )
+        raise RegistrationError(f"a route path must begin with a slash and have no query: {route.path!r}")
     if unknown := route.methods - METHODS or not route.methods:
         said = ", ".join(sorted(unknown)) if isinstance(unknown, frozenset) else "none"
-        raise RegistrationError(
-            f"the methods of a route are some of {', '.join(sorted(METHODS))}, not {said}"
-        )
+        raise RegistrationError(f"invalid route methods {said}; allowed: {', '.join(sorted(METHODS))}")
     names: list[str] = []
     segments = route.path.split("/")
     for place, word in enumerate(segments):
@@ -137,8 +134,9 @@ def _check(route: Route) -> None:
         last = place == len(segments) - 1
         if word != f"{{{word[1:-1]}}}" or not name.isidentifier() or (word[:-1].endswith(_REST) and not last):
             raise RegistrationError(
-                f"{word!r} in {route.path!r}: a blank is a whole segment, {{name}}, or last, {{name:path}}"
+                f"{word!r} in {route.path!r}: a path parameter must be a whole segment"
+                " {name}, or a final {name:path}"
             )
         names.append(name)
     if len(set(names)) != len(names):
-        raise RegistrationError(f"two blanks of {route.path!r} have one name")
+        raise RegistrationError(f"path parameter used twice in {route.path!r}")

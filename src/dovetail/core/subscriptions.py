@@ -1,9 +1,9 @@
-"""Who wants to hear of what: legacy sessions and modern listen streams in one register.
+"""Subscriptions: legacy sessions and modern listen streams in one registry.
 
-A legacy session hears of every list that changes and of the resources it subscribed to. A listen stream hears
-of exactly what its filter asked for and the server honours, and every notification names the listen request
-in ``_meta``, in the very JSON type of its id. `Hub` decides; the ``notify`` callables it was given do the
-sending, with `ParamsFor` each of them, which are written once for all.
+A legacy session is notified of every list change and of the resources it subscribed to. A listen stream gets
+exactly the notifications that its filter requested and the server granted. Each one names the listen request
+in ``_meta``, with its id in the original JSON type. `SubscriptionHub` selects the subscribers and calls their
+``notify``.
 """
 
 from __future__ import annotations
@@ -27,62 +27,63 @@ from .metadata import require
 from .principal import Principal, key_of
 from .rights import Rights, visible
 
-DEEPEST_RESOURCE: Final = 64
-"""Levels above a resource whose subscribers are looked for."""
+MAX_RESOURCE_DEPTH: Final = 64
+"""Number of parent levels of a resource that are searched for subscribers."""
 
 ListKind = Literal["tools", "prompts", "resources"]
 Notify = Callable[[str, Struct | None], None]
-Tell = Callable[["Collection[Subscriber]"], int]
+Notifier = Callable[["Collection[Subscriber]"], int]
 
 LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 UPDATED: Final = "notifications/resources/updated"
 REFRESHED: Final = frozenset({UPDATED, *(f"notifications/{kind}/list_changed" for kind in LIST_KINDS)})
-"""What `Hub.refresh` tells: who has lost one of these hears as much from that."""
+"""Notifications that `SubscriptionHub.refresh` sends. They replace any of the same type that were lost."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _TASKS: Final = f"extensions.{TASKS_EXTENSION}"
 
 
 class Subscriber(Struct, eq=False, kw_only=True):
-    """One session or listen stream. Keep it to `Hub.discard` it."""
+    """One session or listen stream. Keep it for `SubscriptionHub.discard`."""
 
     notify: Notify
     id: RequestId | None = None
-    """The id of the listen request; None for a legacy session."""
+    """Id of the listen request; None for a legacy session."""
     session: Session | None = None
     filter: m.SubscriptionFilter = field(default_factory=m.SubscriptionFilter)
-    """What is honoured of what was asked."""
+    """The granted part of the requested filter."""
     uris: set[str] = set()
     tasks: frozenset[str] = frozenset()
     principal: Principal | None = None
-    """Who subscribed, with the rights of that moment."""
+    """The principal that subscribed, with its scopes at that time."""
     call: Call | None = None
     """The listen request."""
 
     @property
-    def listens(self) -> bool:
-        """A session hears nothing before ``initialized`` and nothing once it is paused or ending."""
-        return self.session is None or (self.session.phase == "ready" and not self.session.elsewhere)
+    def active(self) -> bool:
+        """Whether it may be notified: not before ``initialized``, and not while the session is paused or
+        closing."""
+        return self.session is None or (self.session.phase == "ready" and not self.session.notified_remotely)
 
 
-class News(Struct, frozen=True, omit_defaults=True):
-    """Something subscribers may want to hear of, in a form that other processes understand."""
+class Change(Struct, frozen=True, omit_defaults=True):
+    """A change that subscribers may be notified of, in a form that other processes can decode."""
 
     list: ListKind | None = None
     """The list that changed."""
     session: str | None = None
-    """It changed for the legacy session of this id alone."""
+    """Only for the legacy session with this id."""
     principal: str | None = None
-    """It changed for the listen streams of this principal alone."""
+    """Only for the listen streams of this principal."""
     caller: str | None = None
-    """It changed for this principal alone, in sessions and listen streams alike."""
+    """Only for the sessions and listen streams of this principal."""
     uri: str | None = None
-    """The resource that changed, and what is said with it."""
+    """The resource that changed; ``meta`` is sent with the notification."""
     meta: dict[str, Any] | None = None
     task: m.DetailedTask | None = None
-    """The task, in the state it is in now."""
+    """The task, in its current state."""
 
-    def concerns(self, subscriber: Subscriber) -> bool:
-        """Whether it changed for this subscriber."""
+    def applies_to(self, subscriber: Subscriber) -> bool:
+        """Whether the change applies to this subscriber."""
         if self.caller is not None:
             return key_of(subscriber.principal) == self.caller
         if self.session is not None:
@@ -92,46 +93,49 @@ class News(Struct, frozen=True, omit_defaults=True):
         return True
 
 
-class Hub:
-    """The register of one server. Publishing costs what the number of *interested* subscribers costs."""
+class SubscriptionHub:
+    """Registry of the subscribers of one server.
+
+    The cost of publishing grows with the number of *notified* subscribers.
+    """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
         self.subscribed_bytes = SharedLimit(self._limits.max_subscribed_uri_bytes)
-        """Bytes of the URIs of all subscribers; a server puts its shared limit here."""
-        # Dicts as ordered sets: those who came first are told first.
+        """Bytes of the URIs of all subscribers. A server sets its shared limit here."""
+        # Dicts serve as ordered sets: subscribers are notified in the order of subscription.
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
         self._uris: dict[str, dict[Subscriber, None]] = {}
         self._tasks: dict[str, dict[Subscriber, None]] = {}
-        self.sessions = self.watched = 0
-        """How many sessions there are, and how many addresses somebody has subscribed to."""
-        self.spread: Callable[[News], None] | None = None
-        """Tells the subscribers of other processes; None where there are none."""
-        self.heard: Callable[[News], None] | None = None
-        """Told of all that is told here."""
-        self.again: Callable[[Subscriber, Collection[str] | None], None] | None = None
-        """Tells a session what it may have missed lately: all of it, or of these addresses."""
-        self.followers: list[Callable[[News], None]] = []
-        """Told of everything that is published: servers this one is mounted in."""
-        self.abandoned: Callable[[str], None] | None = None
-        """Told of an address that nobody is subscribed to any more."""
-        self.ended: Callable[[Session], None] | None = None
-        """Told of a legacy session that is over."""
-        self.sight: Callable[[Collection[Subscriber], str, Tell], None] | None = None
-        """Has those told who still see an address; None where nobody loses sight of one."""
-        self.updated: list[Callable[[str], None]] = []
-        """Told of every resource that has changed, here or in another process."""
-        self.named: Callable[[str], str] | None = None
-        """What clients call an address; None where it is what the server calls it."""
+        self.sessions = self.uri_count = 0
+        """Number of sessions, and number of URIs with a subscriber."""
+        self.publish_remote: Callable[[Change], None] | None = None
+        """Sends a change to the other processes; None with a single process."""
+        self.on_publish: Callable[[Change], None] | None = None
+        """Called with every change published in this process."""
+        self.notify_missed: Callable[[Subscriber, Collection[str] | None], None] | None = None
+        """Notifies a session of recent changes it may have missed: of all URIs, or of these."""
+        self.on_change: list[Callable[[Change], None]] = []
+        """Callbacks for all published changes: servers in which this one is mounted."""
+        self.on_uri_unused: Callable[[str], None] | None = None
+        """Called with a URI that has no subscriber left."""
+        self.on_session_end: Callable[[Session], None] | None = None
+        """Called with a legacy session that has ended."""
+        self.visibility_filter: Callable[[Collection[Subscriber], str, Notifier], None] | None = None
+        """Filters the subscribers of a URI by visibility; None if all of them may see it."""
+        self.on_resource_updated: list[Callable[[str], None]] = []
+        """Called with every resource URI that changed, in this or in another process."""
+        self.client_uri: Callable[[str], str] | None = None
+        """Converts a URI of the server to the one that clients use; None if they are equal."""
         self.rights: Callable[[str], Rights] = lambda uri: ()
-        """Who may read an address: others hear nothing of it."""
+        """The conditions for reading a URI. Subscribers that do not meet them are not notified."""
 
-    # --- coming and going ---------------------------------------------------------------------------------
+    # --- subscribers --------------------------------------------------------------------------------------
 
     def add(self, filter: m.SubscriptionFilter, notify: Notify, id: RequestId) -> Subscriber:
-        """Register a listen stream for an *honoured* filter (see `honour`).
+        """Register a listen stream with a *granted* filter (see `grant`).
 
-        Send its `acknowledgement` before anything is published: register right after it.
+        Register it directly after sending its `acknowledgement`, so that no change is published before.
         """
         subscriber = Subscriber(notify=notify, id=id, filter=filter, tasks=frozenset(filter.task_ids or ()))
         for kind in LIST_KINDS:
@@ -144,7 +148,7 @@ class Hub:
         return subscriber
 
     def add_session(self, session: Session, notify: Notify) -> Subscriber:
-        """Register a legacy session: it hears of every list, and of what it subscribes to."""
+        """Register a legacy session for all list changes and for its resource subscriptions."""
         subscriber = Subscriber(notify=notify, session=session)
         self.sessions += 1
         for kind in LIST_KINDS:
@@ -154,7 +158,7 @@ class Hub:
         return subscriber
 
     def discard(self, subscriber: Subscriber) -> None:
-        """Forget a subscriber; forgetting it twice is fine."""
+        """Remove a subscriber. Removing it twice is allowed."""
         self.sessions -= subscriber.session is not None and subscriber in self._lists["tools"]
         for table in self._lists.values():
             table.pop(subscriber, None)
@@ -162,21 +166,19 @@ class Hub:
             self._unwatch(subscriber, uri)
         for task in subscriber.tasks:
             _drop(self._tasks, task, subscriber)
-        if self.ended is not None and subscriber.session is not None:
-            self.ended(subscriber.session)
+        if self.on_session_end is not None and subscriber.session is not None:
+            self.on_session_end(subscriber.session)
 
     def subscribe(self, subscriber: Subscriber, uri: str) -> None:
-        """``resources/subscribe`` of a legacy session; subscribing twice is once.
+        """Handle ``resources/subscribe`` of a legacy session. Subscribing twice has no further effect.
 
         Raises:
-            Refusal: the session holds `Limits.max_subscriptions` already, or all sessions together hold
+            Refusal: the session has `Limits.max_subscriptions` already, or all sessions together have
                 `Limits.max_subscribed_uri_bytes`.
-            ProtocolError: the address is longer than `Limits.max_uri_length`.
+            ProtocolError: the URI is longer than `Limits.max_uri_length`.
         """
         if len(uri) > self._limits.max_uri_length:
-            raise ProtocolError(
-                "uri_too_long", f"the address exceeds {self._limits.max_uri_length} characters"
-            )
+            raise ProtocolError("uri_too_long", f"the URI exceeds {self._limits.max_uri_length} characters")
         if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.max_subscriptions:
             raise Refusal(1004, message="too many resource subscriptions")
         if not self._watch(subscriber, uri):
@@ -185,64 +187,71 @@ class Hub:
             subscriber.session.subscriptions = subscriber.uris
 
     def resubscribe(self, subscriber: Subscriber, uris: Collection[str]) -> None:
-        """Have a session subscribe to exactly these."""
+        """Replace the subscriptions of a session."""
         for uri in subscriber.uris.difference(uris):
             self._unwatch(subscriber, uri)
         added = [uri for uri in uris if uri not in subscriber.uris and self._watch(subscriber, uri)]
         if subscriber.session is not None:
             subscriber.session.subscriptions = subscriber.uris or None
-        if added and self.again is not None:
-            self.again(subscriber, added)  # it was subscribed to in another process, some time ago
+        if added and self.notify_missed is not None:
+            self.notify_missed(subscriber, added)  # another process received the subscription some time ago
 
     def unsubscribe(self, subscriber: Subscriber, uri: str) -> None:
-        """``resources/unsubscribe``; unknown addresses are ignored."""
+        """Handle ``resources/unsubscribe``; unknown URIs are ignored."""
         self._unwatch(subscriber, uri)
 
     # --- publishing ---------------------------------------------------------------------------------------
 
     def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
-        """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
-        return self.publish(News(uri=uri, meta=None if meta is None else dict(meta)))
+        """Publish that a resource changed: to subscribers of it and of its parents."""
+        return self.publish(Change(uri=uri, meta=None if meta is None else dict(meta)))
 
     def publish_task(self, task: m.DetailedTask) -> int:
-        """Tell the state of a task to the listen streams that named it."""
-        return self.publish(News(task=task))
+        """Publish the state of a task to the listen streams that listed it."""
+        return self.publish(Change(task=task))
 
-    def publish(self, news: News) -> int:
-        """Tell everybody who wants to hear of it, other processes and servers too; return how many were told here."""
-        if self.spread is not None:
-            self.spread(news)
-        told = news if self.named is None or news.uri is None else replace(news, uri=self.named(news.uri))
-        for follow in self.followers:
+    def publish(self, news: Change) -> int:
+        """Notify all subscribers, other processes and servers.
+
+        Returns the number of notified subscribers of this process.
+        """
+        if self.publish_remote is not None:
+            self.publish_remote(news)
+        told = (
+            news
+            if self.client_uri is None or news.uri is None
+            else replace(news, uri=self.client_uri(news.uri))
+        )
+        for follow in self.on_change:
             follow(told)
-        return self.tell(news)
+        return self.notify_local(news)
 
-    def tell(self, news: News, only: Subscriber | None = None) -> int:
-        """Tell the subscribers of this process alone, or one of them; return how many were told."""
-        if self.heard is not None and only is None:
-            self.heard(news)
+    def notify_local(self, news: Change, only: Subscriber | None = None) -> int:
+        """Notify the subscribers of this process only, or one of them. Returns their number."""
+        if self.on_publish is not None and only is None:
+            self.on_publish(news)
         if news.list is not None:
             method = f"notifications/{news.list}/list_changed"
-            interested = {one: None for one in self._lists[news.list] if news.concerns(one)}
+            interested = {one: None for one in self._lists[news.list] if news.applies_to(one)}
             if only is not None:
                 interested = {only: None} if only in interested else {}
-            return _tell(interested, method, lambda meta: m.NotificationParams(meta=meta))
+            return _notify(interested, method, lambda meta: m.NotificationParams(meta=meta))
         if news.task is not None:
             task = news.task
             interested = self._tasks.get(task.task_id, {})
-            return _tell(interested, "notifications/tasks", lambda meta: _with(task, meta))
-        return 0 if news.uri is None else self._tell_updated(news, news.uri, news.meta or {}, only)
+            return _notify(interested, "notifications/tasks", lambda meta: _with(task, meta))
+        return 0 if news.uri is None else self._notify_updated(news, news.uri, news.meta or {}, only)
 
-    def _tell_updated(self, news: News, uri: str, more: dict[str, Any], only: Subscriber | None) -> int:
+    def _notify_updated(self, news: Change, uri: str, more: dict[str, Any], only: Subscriber | None) -> int:
         rights = self.rights(uri)
-        uri = uri if self.named is None else self.named(uri)
-        for told in self.updated if only is None else ():
+        uri = uri if self.client_uri is None else self.client_uri(uri)
+        for told in self.on_resource_updated if only is None else ():
             told(uri)
         interested: dict[Subscriber, None] = {}
-        for address in above(uri):
+        for address in parents(uri):
             interested |= self._uris.get(address, {})
         if news.caller is not None or news.session is not None:
-            interested = {one: None for one in interested if news.concerns(one)}
+            interested = {one: None for one in interested if news.applies_to(one)}
         if rights:
             interested = {one: None for one in interested if visible(rights, one.principal)}
         if only is not None:
@@ -252,40 +261,44 @@ class Hub:
             whole = {**more, **(own or {})}
             return m.ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
 
-        tell = partial(_tell, method=UPDATED, params=params)
-        if self.sight is None or not interested:
+        tell = partial(_notify, method=UPDATED, params=params)
+        if self.visibility_filter is None or not interested:
             return tell(interested)
-        self.sight(interested, uri, tell)
+        self.visibility_filter(interested, uri, tell)
         return len(interested)
 
     def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
-        """Tell one listen stream the state of a task it named, as `publish_task` would have."""
-        _tell({subscriber: None}, "notifications/tasks", lambda meta: _with(task, meta))
+        """Send the state of a task to one listen stream that listed it, as `publish_task` would."""
+        _notify({subscriber: None}, "notifications/tasks", lambda meta: _with(task, meta))
 
     def refresh(self, subscriber: Subscriber, *, lately: bool = False) -> None:
-        """Tell one session that everything it listens to may have changed; or, where that is known, what has lately."""
+        """Notify one session that all it is subscribed to may have changed; or, if known, only recent
+        changes."""
         if lately:
-            if self.again is not None:
-                self.again(subscriber, None)
+            if self.notify_missed is not None:
+                self.notify_missed(subscriber, None)
             return
         one = {subscriber: None}
         for kind in LIST_KINDS:
-            _tell(one, f"notifications/{kind}/list_changed", lambda meta: m.NotificationParams(meta=meta))
+            _notify(one, f"notifications/{kind}/list_changed", lambda meta: m.NotificationParams(meta=meta))
         for uri in sorted(subscriber.uris):
-            _tell(one, UPDATED, lambda meta, uri=uri: m.ResourceUpdatedNotificationParams(uri, meta=meta))
+            _notify(one, UPDATED, lambda meta, uri=uri: m.ResourceUpdatedNotificationParams(uri, meta=meta))
 
     def refresh_all(self) -> None:
-        """Tell everybody here that everything they listen to may have changed."""
+        """Notify all subscribers of this process that everything may have changed."""
         for kind in LIST_KINDS:
-            self.tell(News(list=kind))
+            self.notify_local(Change(list=kind))
         for uri in tuple(self._uris):
-            self.tell(News(uri=uri))
+            self.notify_local(Change(uri=uri))
 
     def _watch(self, subscriber: Subscriber, uri: str) -> bool:
-        """Whether there is room for one more address; a listen stream whose wish finds none hears less."""
+        """Subscribe to one more URI, unless the shared limit is reached.
+
+        A listen stream then gets a smaller filter.
+        """
         if uri not in subscriber.uris and not self.subscribed_bytes.acquire(len(uri)):
             return False
-        self.watched += uri not in subscriber.uris
+        self.uri_count += uri not in subscriber.uris
         subscriber.uris.add(uri)
         self._uris.setdefault(uri, {})[subscriber] = None
         return True
@@ -293,23 +306,23 @@ class Hub:
     def _unwatch(self, subscriber: Subscriber, uri: str) -> None:
         if uri in subscriber.uris:
             self.subscribed_bytes.release(len(uri))
-            self.watched -= 1
+            self.uri_count -= 1
         subscriber.uris.discard(uri)
         _drop(self._uris, uri, subscriber)
-        if self.abandoned is not None and uri not in self._uris:
-            self.abandoned(uri)
+        if self.on_uri_unused is not None and uri not in self._uris:
+            self.on_uri_unused(uri)
 
 
-def honour(
+def grant(
     wish: m.SubscriptionFilter,
     offered: m.ServerCapabilities,
     declared: m.ClientCapabilities,
     limits: Limits | None = None,
 ) -> m.SubscriptionFilter:
-    """The part of a filter that the server can keep: what it has, within the limits on addresses.
+    """Return the part of a filter that the server grants: what it has, within the limits on URIs.
 
     Raises:
-        ProtocolError: tasks are named, but the client did not declare the tasks extension on this request.
+        ProtocolError: tasks are listed, but the request does not declare the tasks extension.
     """
     limits = Limits() if limits is None else limits
     most, longest = limits.max_subscriptions, limits.max_uri_length
@@ -329,12 +342,12 @@ def honour(
 def acknowledgement(
     id: RequestId, honoured: m.SubscriptionFilter
 ) -> m.SubscriptionsAcknowledgedNotificationParams:
-    """The first message of a listen stream."""
+    """Build the first notification of a listen stream."""
     return m.SubscriptionsAcknowledgedNotificationParams(honoured, meta={SUBSCRIPTION_ID: id})
 
 
 def completion(id: RequestId) -> m.SubscriptionsListenResult:
-    """The last message of a listen stream that the server ends on purpose."""
+    """Build the result of a listen stream that the server ends."""
     return m.SubscriptionsListenResult(meta={SUBSCRIPTION_ID: id})
 
 
@@ -348,13 +361,13 @@ def _first(names: list[str] | UnsetType, most: int, longest: int) -> list[str] |
     return [name for name in dict.fromkeys(names) if len(name) <= longest][:most]
 
 
-def above(uri: str) -> Iterator[str]:
-    """The address and everything it lies in: ``a://b/c/d`` lies in ``a://b/c/``, ``a://b/c`` and so on."""
+def parents(uri: str) -> Iterator[str]:
+    """Yield the URI and its parents: ``a://b/c/d`` is below ``a://b/c/``, ``a://b/c`` and so on."""
     yield uri
     scheme = uri.find("://")
     start = 0 if scheme < 0 else scheme + 3
     end = len(uri)
-    for _ in range(DEEPEST_RESOURCE):
+    for _ in range(MAX_RESOURCE_DEPTH):
         end = uri.rfind("/", start, end)
         if end < 0:
             return
@@ -376,7 +389,7 @@ def _with(task: m.DetailedTask, meta: dict[str, Any] | UnsetType) -> m.DetailedT
     return replace(task, meta={**(task.meta or {}), **(meta or {})} or UNSET)
 
 
-def _tell(
+def _notify(
     interested: Collection[Subscriber], method: str, params: Callable[[dict[str, Any] | UnsetType], Struct]
 ) -> int:
     shared = SharedParams(params)
@@ -385,13 +398,13 @@ def _tell(
     for subscriber in tuple(interested):
         if subscriber.session is None:
             own = ParamsFor(shared, subscriber.id)
-        elif subscriber.listens:
+        elif subscriber.active:
             own = to_sessions
         else:
             continue
         try:
             subscriber.notify(method, own)
         except DovetailError:
-            continue  # one stream that cannot be told must not keep the news from the others
+            continue  # one failed stream must not affect the other subscribers
         told += 1
     return told

@@ -1,18 +1,18 @@
-"""A task: work whose result is fetched later. One state machine for all three designs.
+"""The state machine of a task: work whose result is fetched later. One machine for all three task designs.
 
 ====================  =========================================================================
 status                meaning
 ====================  =========================================================================
-``pending``           accepted, not started; officially it is told as ``working``
+``pending``           accepted, not started; official revisions report ``working``
 ``working``           running
-``input_required``    waiting for answers of the client
-``completed``         there is a result (a tool's ``isError`` result is one too)
-``failed``            there is an error
+``input_required``    waiting for input from the client
+``completed``         the result is available (also an ``isError`` tool result)
+``failed``            the error is available
 ``cancelled``         stopped on request
 ====================  =========================================================================
 
-`TaskMachine` is plain data that a store can keep (`msgspec.json.encode` and back); the moment is always
-passed in. How it looks to a peer is `faces`.
+`TaskMachine` is plain data that a store can save (`msgspec.json.encode` and back). The time is always passed
+in. `task_views` defines how a peer sees a task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..wire.frames import RequestId
 from ..wire.methods import METHODS
 
 Status = Literal["pending", "working", "input_required", "completed", "failed", "cancelled"]
-FaceName = Literal["core", "extension", "erlmcp"]
+TaskDesign = Literal["core", "extension", "erlmcp"]
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled"})
@@ -43,11 +43,11 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, Status]]] = {
     "failed": {},
     "cancelled": {},
 }
-"""Status → event → next status. What is not here is refused; a terminal status never changes."""
+"""Status → event → next status. Other events are errors. A terminal status never changes."""
 
 
 class TaskCaller(Struct, omit_defaults=True):
-    """Who asked for a task and how, as far as it takes to run it again. No token and no claim is kept."""
+    """The caller of a task, stored so that a worker can run the task again. Tokens and claims are not stored."""
 
     revision: str
     capabilities: dict[str, Any] = {}
@@ -57,182 +57,193 @@ class TaskCaller(Struct, omit_defaults=True):
     scopes: list[str] = []
     client_id: str | None = None
     trace: dict[str, str] = {}
-    """On whose behalf, see `trace_context`."""
+    """The trace context of the request, see `trace_context`."""
 
 
 class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
-    """One task. Change it through its methods only, and store it before you tell anybody."""
+    """One task. Change it only through its methods, and store it before notifying a peer."""
 
     id: str
-    """Unguessable: where there is no principal, knowing it is the only right to the task."""
-    face: FaceName
-    """How the task was asked for; peers are answered in the same way."""
+    """Unguessable: without a principal, knowledge of the id is the only authorization."""
+    design: TaskDesign
+    """The task design of the request. Responses use the same design."""
     created: float
     """Seconds since the epoch."""
     updated: float
     principal: str | None = None
     method: str = "tools/call"
-    """What the task is the result of."""
+    """The method that the task runs."""
     name: str | None = None
-    """The tool or action it runs."""
+    """Name of the tool or action."""
     caller: TaskCaller | None = None
-    """Kept where another worker may have to run it again."""
+    """Stored if another worker may have to run the task again."""
     parameters: Raw | UnsetType = UNSET
     status: Status = "pending"
     message: str | None = None
-    """What the work says about itself, for people."""
+    """Status message of the handler, for people."""
     ttl: int | None = None
-    """Milliseconds from creation for which the task is kept; None: for ever."""
+    """Milliseconds from creation until the task expires; None: never."""
     poll_interval: int | None = None
-    """Milliseconds a client is asked to wait between looks."""
+    """Milliseconds between polls that the client is asked to keep."""
     timeout: int | None = None
-    """Milliseconds the work may take."""
+    """Milliseconds that the handler may take."""
     progress_token: RequestId | None = None
     label: str | None = None
-    """What its client calls it; peers are told this in place of ``id``."""
+    """The id that the client chose; peers see it instead of ``id``."""
     depends_on: list[str] = []
-    """Tasks, by their ids, that have to be completed before the work begins."""
+    """Ids of tasks that must complete before this one starts."""
     metadata: dict[str, Any] | UnsetType = UNSET
-    """What erlmcp's client said of it."""
+    """Metadata that an erlmcp client sent."""
     progress: float | None = None
     total: float | None = None
-    """How far the work is, of how much, as it says itself."""
+    """Progress as reported by the handler, and its total."""
     reason: str | None = None
-    """Why somebody had it cancelled."""
+    """Reason for the cancellation."""
     queued: bool = False
-    """It was handed over to workers: until it begins, nobody else takes it up while there are any."""
-    place: str | None = None
-    """What counts it among those of its principal."""
-    more: tuple[str, ...] = ()
-    """What counts its bytes, where it has many."""
+    """The task was queued for workers. Until it starts, only a worker may run it while workers exist."""
+    quota_key: str | None = None
+    """Key of the quota entry for its principal."""
+    byte_quota_keys: tuple[str, ...] = ()
+    """Keys of the quota entries for its bytes, if it is large."""
     result: Raw | UnsetType = UNSET
     is_error: bool = False
-    """The result is a tool's ``isError`` result."""
+    """The result is an ``isError`` tool result."""
     error: Error | UnsetType = UNSET
-    questions: InputRequests = {}
-    """What waits for an answer."""
-    asked: list[str] = []
-    """Every key ever asked under: keys are never used twice in the life of a task."""
-    answers: dict[str, Raw] = {}
-    """Answers the work has not taken yet."""
+    input_requests: InputRequests = {}
+    """Input requests that wait for a response."""
+    input_keys: list[str] = []
+    """All keys of input requests so far. A task never uses a key twice."""
+    responses: dict[str, Raw] = {}
+    """Responses that the handler has not read yet."""
 
     @property
-    def shown(self) -> str:
-        """Its id for peers."""
+    def public_id(self) -> str:
+        """The task id that peers see."""
         return self.label or self.id
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.status in TERMINAL
 
-    # --- what happens to it -------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """The work begins."""
+        """The handler starts."""
         self._advance("start", now)
 
-    def start_again(self, now: float) -> None:
-        """Another worker takes the work up from its beginning; what was asked last will be asked again."""
-        if not self.over:
+    def restart(self, now: float) -> None:
+        """Another worker restarts the handler from the beginning. Open input requests will be sent again."""
+        if not self.ended:
             self.status = "pending" if self.status == "pending" else "working"
-            self.questions, self.answers = {}, {}
+            self.input_requests, self.responses = {}, {}
             self.updated = max(now, self.updated)
 
-    def ask(self, questions: InputRequests, now: float) -> None:
-        """The work needs answers; more questions may join those that wait already.
+    def request_input(self, questions: InputRequests, now: float) -> None:
+        """The handler needs input. Further input requests may be added while others wait.
 
         Raises:
             LocalProtocolError: a key was used before.
         """
         for key in questions:
-            if key in self.asked:
-                raise LocalProtocolError("internal_error", f"the key {key!r} was used before in this task")
+            if key in self.input_keys:
+                raise LocalProtocolError(
+                    "internal_error", f"this task already used the input request key {key!r}"
+                )
         self._advance("ask", now)
-        self.questions = {**self.questions, **questions}
-        self.asked = [*self.asked, *questions]
+        self.input_requests = {**self.input_requests, **questions}
+        self.input_keys = [*self.input_keys, *questions]
 
-    def answer(self, responses: Mapping[str, Raw], codec: Codec, now: float) -> list[str]:
-        """Take the client's answers; return the keys that were taken.
+    def respond(self, responses: Mapping[str, Raw], codec: Codec, now: float) -> list[str]:
+        """Store the client's responses and return the keys that were accepted.
 
-        Keys that are unknown or answered already are ignored, any part of the answers will do, and once the
-        task is over nothing is wanted any more. Only when no question is left does the work go on.
+        Unknown and answered keys are ignored, and partial responses are allowed. After the task has ended,
+        all responses are ignored. The handler continues once no input request is open.
 
         Raises:
-            RemoteProtocolError: an answer does not fit its question (``invalid_params``); none was taken.
+            RemoteProtocolError: a response does not match its input request (``invalid_params``); none was
+                stored.
         """
-        taken = {key: raw for key, raw in responses.items() if key in self.questions}
-        if not taken or self.over:
+        taken = {key: raw for key, raw in responses.items() if key in self.input_requests}
+        if not taken or self.ended:
             return []
         for key, raw in taken.items():
-            _check_answer(key, self.questions[key], raw, codec)
-        self.answers = {**self.answers, **taken}
-        self.questions = {key: question for key, question in self.questions.items() if key not in taken}
-        if self.questions:
+            _check_answer(key, self.input_requests[key], raw, codec)
+        self.responses = {**self.responses, **taken}
+        self.input_requests = {
+            key: question for key, question in self.input_requests.items() if key not in taken
+        }
+        if self.input_requests:
             self.updated = max(now, self.updated)
         else:
             self._advance("answer", now)
         return list(taken)
 
     def withdraw(self, keys: Sequence[str], now: float) -> None:
-        """Questions that will not be answered any more: the work went on without, or the client failed."""
-        left = {key: question for key, question in self.questions.items() if key not in keys}
-        if len(left) == len(self.questions):
+        """Remove input requests that will get no response: the handler continued without them, or the client
+        failed."""
+        left = {key: question for key, question in self.input_requests.items() if key not in keys}
+        if len(left) == len(self.input_requests):
             return
-        self.questions = left
+        self.input_requests = left
         if not left:
             self._advance("answer", now)
 
-    def take_answer(self, key: str) -> Raw | None:
-        """Hand an answer to the work; None while there is none."""
-        return self.answers.pop(key, None)
+    def take_response(self, key: str) -> Raw | None:
+        """Return the response for ``key`` to the handler and remove it; None without a response."""
+        return self.responses.pop(key, None)
 
     def complete(self, result: Raw, now: float, *, is_error: bool = False) -> None:
-        """The work has a result; ``is_error`` for a tool's ``isError`` result."""
+        """The handler returned a result; ``is_error`` for an ``isError`` tool result."""
         self._advance("complete", now)
         self.result = result
         self.is_error = is_error
 
     def fail(self, error: Error, now: float) -> None:
-        """The work ended in a JSON-RPC error."""
+        """The handler failed with a JSON-RPC error."""
         self._advance("fail", now)
         self.error = error
         self.message = error.message
 
     def cancel(self, now: float, reason: str | None = None) -> None:
-        """Somebody does not want the result any more.
+        """Cancel the task.
 
         Raises:
-            ProtocolError: ``task_already_completed`` when it is over.
+            ProtocolError: ``task_already_completed`` if it has ended.
         """
-        if self.over:
+        if self.ended:
             raise ProtocolError(
-                "task_already_completed", f"the task is already {self.status}", data={"taskId": self.shown}
+                "task_already_completed",
+                f"the task is already {self.status}",
+                data={"taskId": self.public_id},
             )
         self._advance("cancel", now)
         self.reason, self.message = reason, reason or self.message
 
-    def say(self, message: str | None, progress: float, total: float | None, now: float) -> None:
-        """Note what the work says about itself; after the end nothing changes."""
-        if not self.over:
+    def report_progress(self, message: str | None, progress: float, total: float | None, now: float) -> None:
+        """Record the progress and status message of the handler. Ignored after the end."""
+        if not self.ended:
             self.message = message or self.message
             self.progress, self.total = progress, total
             self.updated = max(now, self.updated)
 
-    # --- what time does to it -----------------------------------------------------------------------------
+    # --- expiry -------------------------------------------------------------------------------------------
 
     @property
     def expires(self) -> float | None:
-        """The moment from which the task may be forgotten; None: never."""
+        """The time after which the task may be deleted; None: never."""
         return None if self.ttl is None else self.created + self.ttl / 1000
 
     @property
-    def seconds(self) -> float | None:
-        """How long the work may take: past its time to live nobody could ask for its result."""
+    def time_limit(self) -> float | None:
+        """Seconds that the handler may take.
+
+        It is limited by the TTL, after which the result cannot be fetched.
+        """
         limits = [limit for limit in (self.ttl, self.timeout) if limit is not None]
         return min(limits) / 1000 if limits else None
 
     def expired(self, now: float) -> bool:
-        """Whether the task may be forgotten, finished or not."""
+        """Whether the task may be deleted, finished or not."""
         expires = self.expires
         return expires is not None and now >= expires
 
@@ -241,14 +252,14 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
         if target is None:
             raise ProtocolError(
                 "task_state_invalid",
-                f"a task that is {self.status} cannot {event}",
-                data={"taskId": self.shown},
+                f"task with status {self.status!r} does not allow {event!r}",
+                data={"taskId": self.public_id},
             )
         self.status = target
-        # Clocks step back; a task's last change never lies before an earlier one.
+        # The clock may step back. The last change of a task never precedes an earlier one.
         self.updated = max(now, self.updated)
         if target in TERMINAL:
-            self.questions = {}
+            self.input_requests = {}
 
 
 def _check_answer(key: str, question: InputRequest, raw: Raw, codec: Codec) -> None:
@@ -257,5 +268,5 @@ def _check_answer(key: str, question: InputRequest, raw: Raw, codec: Codec) -> N
         codec.decode_result(METHODS[method], raw)
     except RemoteProtocolError as error:
         raise RemoteProtocolError(
-            "invalid_params", f"the answer {key!r} does not fit its question: {error.message}"
+            "invalid_params", f"response {key!r} does not match its input request: {error.message}"
         ) from None

@@ -1,8 +1,8 @@
-"""How a task looks to a peer: 2025-11-25 core, the 2026-07-28 extension, erlmcp.
+"""How peers see a task: the designs of 2025-11-25, of the 2026-07-28 extension and of erlmcp.
 
-`FACES[task.face]` is a row of functions from the same `TaskMachine` to the Structs of one design. Differences
-of meaning live here too: an ``isError`` result is ``failed`` in 2025-11-25 and ``completed`` in the
-extension; ``pending`` exists in erlmcp only.
+`TASK_VIEWS[task.face]` is a table of functions that convert a `TaskMachine` to the Structs of one design.
+Differences of meaning are here too: an ``isError`` result is ``failed`` in 2025-11-25 and ``completed`` in
+the extension; ``pending`` exists in erlmcp only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ..wire.dialects.dialect import VENDOR
 from .task_machine import TaskMachine
 
 
-class Face(Struct, frozen=True):
-    """One design. Each function gives the Struct to send."""
+class TaskView(Struct, frozen=True):
+    """One task design. Each function returns the Struct to send."""
 
     created: Callable[[TaskMachine], Struct]
-    """In place of the result."""
+    """The response to the request that created the task."""
     state: Callable[[TaskMachine], Struct]
     """The result of ``tasks/get``."""
     cancelled: Callable[[TaskMachine], Struct]
@@ -36,23 +36,23 @@ class Face(Struct, frozen=True):
     status: Callable[[TaskMachine], Struct]
     """The params of ``notification``."""
     waits: bool
-    """Whether ``tasks/result`` waits for the end of the task; otherwise it fails before that."""
+    """Whether ``tasks/result`` waits for the end of the task. Otherwise it fails before the end."""
     cancels_again: bool
-    """Whether ``tasks/cancel`` of a task that is over is acknowledged; otherwise it is an error."""
+    """Whether ``tasks/cancel`` of an ended task succeeds. Otherwise it is an error."""
 
 
-def moment(seconds: float) -> str:
-    """ISO 8601 in UTC with milliseconds."""
+def iso_time(seconds: float) -> str:
+    """Format a time as ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def related(task_id: str) -> dict[str, Any]:
-    """The ``_meta`` that ties a message of 2025-11-25 to its task."""
+def related_task_meta(task_id: str) -> dict[str, Any]:
+    """Build the ``_meta`` that links a message of 2025-11-25 to its task."""
     return {RELATED_TASK: {"taskId": task_id}}
 
 
 def outcome(task: TaskMachine) -> Raw | m.Error | None:
-    """What the original request would have been answered with; None while there is nothing."""
+    """Return what the original request would have returned; None before the end."""
     if task.status == "completed":
         return cast("Raw", task.result)
     if task.status == "failed":
@@ -60,24 +60,24 @@ def outcome(task: TaskMachine) -> Raw | m.Error | None:
     if task.status == "cancelled":
         error = ProtocolError("task_cancelled")
         why = {} if task.reason is None else {"reason": task.reason}
-        return m.Error(error.code, error.message, data={"kind": error.kind, "taskId": task.shown, **why})
+        return m.Error(error.code, error.message, data={"kind": error.kind, "taskId": task.public_id, **why})
     return None
 
 
 def _members(task: TaskMachine) -> dict[str, Any]:
-    """What both official designs call alike."""
+    """The members that both official designs share."""
     return {
-        "task_id": task.shown,
+        "task_id": task.public_id,
         "status": "working" if task.status == "pending" else task.status,
-        "created_at": moment(task.created),
-        "last_updated_at": moment(task.updated),
+        "created_at": iso_time(task.created),
+        "last_updated_at": iso_time(task.updated),
         "status_message": _unset(task.message),
         "meta": _more(task),
     }
 
 
 def _more(task: TaskMachine) -> dict[str, Any] | UnsetType:
-    """What the official designs have no member for."""
+    """Vendor members for values that the official designs do not define."""
     known = {"progress": task.progress, "total": task.total, "timeout": task.timeout, "reason": task.reason}
     return {VENDOR + name: value for name, value in known.items() if value is not None} or UNSET
 
@@ -104,7 +104,7 @@ def core_list(tasks: Sequence[TaskMachine], next_cursor: str | UnsetType = UNSET
     return m.ListTasksResult([core_task(task) for task in tasks], next_cursor=next_cursor)
 
 
-CORE: Final = Face(
+CORE: Final = TaskView(
     created=lambda task: m.CreateTaskResult(core_task(task)),
     state=lambda task: m.GetTaskResult(**_core_members(task)),
     cancelled=lambda task: m.CancelTaskResult(**_core_members(task)),
@@ -123,16 +123,16 @@ def _extension_members(task: TaskMachine) -> dict[str, Any]:
 
 
 def detailed_task(task: TaskMachine) -> m.DetailedTask:
-    """A task with what its status brings along."""
+    """Build the extension's task object, with the members that its status requires."""
     return m.DetailedTask(
         **_extension_members(task),
-        input_requests=task.questions if task.status == "input_required" else UNSET,
+        input_requests=task.input_requests if task.status == "input_required" else UNSET,
         result=task.result if task.status == "completed" else UNSET,
         error=task.error if task.status == "failed" else UNSET,
     )
 
 
-EXTENSION: Final = Face(
+EXTENSION: Final = TaskView(
     created=lambda task: m.ExtensionCreateTaskResult(**_extension_members(task)),
     state=detailed_task,
     cancelled=lambda task: m.EmptyResult(),
@@ -165,7 +165,7 @@ def _erlmcp_outcome(task: TaskMachine) -> dict[str, Any]:
 
 def erlmcp_task(task: TaskMachine) -> m.ErlmcpTask:
     return m.ErlmcpTask(
-        task_id=task.shown,
+        task_id=task.public_id,
         status=_erlmcp_status(task),
         created_at=round(task.created * 1000),
         updated_at=round(task.updated * 1000),
@@ -184,7 +184,7 @@ def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -
 
 
 def _ending(task: TaskMachine, error: m.Error) -> str:
-    """The kind of how a task without a result ended."""
+    """Return the error kind of a task that ended without a result."""
     if task.status == "cancelled":
         return "task_cancelled"
     kind = error.data.get("kind") if is_object(error.data) else None
@@ -192,33 +192,33 @@ def _ending(task: TaskMachine, error: m.Error) -> str:
 
 
 def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
-    """The result of ``tasks/result``, which does not wait.
+    """Build the result of ``tasks/result``, which does not wait.
 
     Raises:
-        ProtocolError: ``task_result_not_ready``, or how the task ended when there is no result.
+        ProtocolError: ``task_result_not_ready``, or how the task ended if it has no result.
     """
     found = outcome(task)
     if found is None:
         raise ProtocolError(
-            "task_result_not_ready", data={"taskId": task.shown, "status": _erlmcp_status(task)}
+            "task_result_not_ready", data={"taskId": task.public_id, "status": _erlmcp_status(task)}
         )
     if isinstance(found, m.Error):
         why = task.reason or (found.data.get("reason") if is_object(found.data) else None)
-        said = {"taskId": task.shown} if why is None else {"taskId": task.shown, "reason": why}
+        said = {"taskId": task.public_id} if why is None else {"taskId": task.public_id, "reason": why}
         raise ProtocolError(_ending(task, found), found.message, data=said)
     return m.ErlmcpTaskResult(msgspec.json.decode(found))
 
 
-ERLMCP: Final = Face(
-    created=lambda task: m.ErlmcpCreateTaskResult(task.shown),
+ERLMCP: Final = TaskView(
+    created=lambda task: m.ErlmcpCreateTaskResult(task.public_id),
     state=lambda task: m.ErlmcpGetTaskResult(erlmcp_task(task)),
     cancelled=lambda task: m.EmptyResult(),
     notification="notifications/tasks/status",
     status=lambda task: m.ErlmcpTaskStatusNotificationParams(
-        task.shown, _erlmcp_status(task), **_erlmcp_outcome(task)
+        task.public_id, _erlmcp_status(task), **_erlmcp_outcome(task)
     ),
     waits=False,
     cancels_again=False,
 )
 
-FACES: Final[dict[str, Face]] = {"core": CORE, "extension": EXTENSION, "erlmcp": ERLMCP}
+TASK_VIEWS: Final[dict[str, TaskView]] = {"core": CORE, "extension": EXTENSION, "erlmcp": ERLMCP}

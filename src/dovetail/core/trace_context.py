@@ -1,21 +1,24 @@
-"""What `_meta` says of a trace: the members that W3C and OpenTelemetry know, where they can be read."""
+"""Trace context in ``_meta``: the W3C members ``traceparent``, ``tracestate`` and ``baggage``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-LONGEST_BAGGAGE: Final = 8192
-"""Characters of one member of a trace context: W3C Baggage has everybody pass on so many. Longer ones are left out."""
+MAX_TRACE_MEMBER_LENGTH: Final = 8192
+"""Longest member of a trace context, in characters: W3C Baggage requires support for this many.
+
+Longer ones are dropped.
+"""
 
 MEMBERS: Final = ("traceparent", "tracestate", "baggage")
 
 
-def readable(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The members of a trace in ``meta``: a peer may write anything there."""
+def trace_members(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the valid trace members of ``meta``. A peer may send anything there."""
     found = {name: meta.get(name) for name in MEMBERS}
     return {
         name: value
         for name, value in found.items()
-        if isinstance(value, str) and len(value) <= LONGEST_BAGGAGE
+        if isinstance(value, str) and len(value) <= MAX_TRACE_MEMBER_LENGTH
     }

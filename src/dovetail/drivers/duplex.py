@@ -20,12 +20,12 @@ from msgspec import UNSET, Struct
 
 from ..core.channel import (
     EMPTY,
-    Answer,
     Call,
     Cancel,
     Event,
     Link,
     Notice,
+    PeerResponse,
     PlainChannel,
     Reply,
     ServerRequestsNotSupported,
@@ -141,14 +141,14 @@ class Duplex:
         event = self.endpoint.receive(message, scope=scope)
         if type(event) is Call and not (self._closing or self._cancelled.tasks):
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
-        elif type(event) is Answer:
+        elif type(event) is PeerResponse:
             self._requests.answered(event)
         else:
             if event is not None:
                 for one in event if isinstance(event, list) else (event,):
                     self._happened(one)
             endpoint = self.endpoint
-            if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
+            if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.decoded_any else 0):
                 self._flush()
                 self.hang_up()
 
@@ -216,7 +216,7 @@ class Duplex:
         match event:
             case Call():
                 self._start(event)
-            case Answer():
+            case PeerResponse():
                 self._requests.answered(event)
             case Notice():
                 self._noticed(event)

@@ -171,7 +171,7 @@ async def _batch(
 
     if calls and calls[0].batch is not None:
         await runner.together(calls, run)
-        reply = calls[0].batch.whole or reply
+        reply = calls[0].batch.encoded or reply
     return reply
 
 

@@ -97,7 +97,7 @@ class ConnectionHeartbeat:
             self._quiet = None  # it refers to this object, which refers to the connection
 
     def _check_begun(self) -> None:
-        if not self._duplex.endpoint.understood:
+        if not self._duplex.endpoint.decoded_any:
             self._duplex.hang_up()
 
     def _check(self) -> bool:

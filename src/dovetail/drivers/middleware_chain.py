@@ -152,7 +152,7 @@ class Request(Struct, eq=False):
     def with_arguments(self, arguments: Mapping[str, Any]) -> Request:
         """This request with other arguments."""
         raw = Raw(msgspec.json.encode(arguments)) if self.call.method == "tools/call" else dict(arguments)
-        return replace(self, call=self.call.instead(replace(self.call.params, arguments=raw)))
+        return replace(self, call=self.call.with_params(replace(self.call.params, arguments=raw)))
 
     def on_task(self, begun: Callable[[str], None]) -> None:
         """Call ``begun`` with the id of the task when this call becomes one; at once, if it is one already."""

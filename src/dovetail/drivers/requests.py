@@ -29,7 +29,7 @@ from typing import Any, Final, TypedDict, Unpack, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..core.channel import Answer
+from ..core.channel import PeerResponse
 from ..core.endpoint import Endpoint
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..model import ProgressNotificationParams
@@ -84,7 +84,7 @@ class Outgoing(Struct, eq=False):
     data: bytes
     headers: Mapping[str, str] | None
     write: Write
-    future: asyncio.Future[Answer]
+    future: asyncio.Future[PeerResponse]
     on_progress: OnProgress | None = None
     pass_progress: Callable[[ProgressNotificationParams], None] | None = None
     token: RequestId | None = None
@@ -200,9 +200,9 @@ class Requests:
             raise self._lost(self.ended, sent=False)
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
-        carrier = self._endpoint.admission.carrier
+        carrier = self._endpoint.admission.meta_provider
         if carrier is not None:
-            meta = {**carrier.carry(method), **(meta or {})} or None
+            meta = {**carrier.request_meta(method), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
         passed = get("pass_progress")
         progress = (
@@ -250,7 +250,7 @@ class Requests:
 
     # --- how it ends ------------------------------------------------------------------------------------------
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: PeerResponse) -> None:
         sent = self.waiting.pop(answer.id, None)
         if sent is not None and not sent.future.done():
             sent.future.set_result(answer)
@@ -268,7 +268,7 @@ class Requests:
         sent = self.waiting.get(id)
         if sent is not None:
             self._endpoint.send_cancel(id)
-            self.answered(Answer(id=id, method=sent.method, error=error))
+            self.answered(PeerResponse(id=id, method=sent.method, error=error))
 
     def lose(self, id: RequestId, reason: TransportError) -> None:
         """The answer to this request was lost on its way, the connection was not."""

@@ -11,7 +11,7 @@ what happened                                         ``data``                  
 ====================================================  ==================================  ========================
 the service answered                                  the result                          None
 too many requests run (`SharedLimits.requests`)       refusal 1004                        `ServerBusy`
-the answer is too large for the way to the peer       `sizes.instead`: a failed tool …    None
+the answer is too large for the way to the peer       `oversized_result`: failed tool …    None
                                                       … or an error                       the same
 the service raised a `DovetailError`                  that error                          the same
 anything else, every `BaseException` included         ``internal_error``, an incident     the same
@@ -52,7 +52,7 @@ from ..core.admit import Admission
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
 from ..core.limits import ServerBusy, SharedLimit, busy
-from ..core.response_size import instead
+from ..core.response_size import oversized_result
 from ..errors import DovetailError, Refusal, masked
 from ..settings import Limits
 
@@ -117,7 +117,7 @@ class Runner:
                 return None, None
             data = call.codec.encode_result(call.id, result)
             if most is not None and len(data) > most:
-                data = call.codec.encode_result(call.id, instead(call, result, most))
+                data = call.codec.encode_result(call.id, oversized_result(call, result, most))
             return data, None
         except BaseException as reason:
             outside = from_outside(reason, call)

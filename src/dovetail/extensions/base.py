@@ -335,7 +335,7 @@ class ServerExtensions(Mapping[str, Extension]):
     def _check_free(self, extension: Extension) -> None:
         server = self._server
         for name in (*extension.methods, *extension.notifications):
-            if name in server.admission.offers.added:
+            if name in server.admission.methods.custom:
                 raise RegistrationError(
                     f"the extension {extension.id!r} adds the method {name!r}, which the server "
                     f"{server.name!r} has already: rename one of them, or remove that of the server"

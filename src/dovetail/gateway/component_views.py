@@ -221,7 +221,7 @@ class Components:
         if found is None:
             shown = name[:NAME_ECHO]
             raise ProtocolError("prompt_not_found", f"Unknown prompt: {shown}", data={"prompt": shown})
-        return call if found == name else call.instead(replace(call.params, name=found))
+        return call if found == name else call.with_params(replace(call.params, name=found))
 
     async def resource(self, call: Call) -> Call:
         """``resources/read`` with the address before all views.
@@ -235,7 +235,7 @@ class Components:
         ):
             return call
         found = await self.address(uri, call)
-        return call if found == uri else call.instead(replace(call.params, uri=found))
+        return call if found == uri else call.with_params(replace(call.params, uri=found))
 
     def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
         """A result with the addresses that clients know."""

@@ -38,8 +38,10 @@ class OwnMethods:
     def adopt(self, mounts: Iterable[Mount]) -> None:
         """Answer and offer what there is of them now. A capability that was offered once stays."""
         server = self._server
-        offers, found, before = server.admission.offers, dict[str, tuple[Mount, Method]](), self._adopted
-        own = {name for name, row in offers.added.items() if name not in before or before[name][1] is not row}
+        offers, found, before = server.admission.methods, dict[str, tuple[Mount, Method]](), self._adopted
+        own = {
+            name for name, row in offers.custom.items() if name not in before or before[name][1] is not row
+        }
         for mount in mounts:
             for path, settings in _capabilities(mount.part):
                 if _declared(server.capabilities, path) is None:
@@ -57,13 +59,13 @@ class OwnMethods:
             return
         self._adopted = found
         for name in before.keys() - own:
-            del offers.added[name]
+            del offers.custom[name]
             server.methods.pop(name, None)
         for name, (mount, row) in found.items():
-            offers.added[name] = row
+            offers.custom[name] = row
             if row.kind == "request":
                 server.methods[name] = mount.part.respond
-        server.admission.offer(server.capabilities)
+        server.admission.set_capabilities(server.capabilities)
 
     def receive_notification(self, notice: Notice) -> None:
         """Hand a notification to the server whose author wants to hear of it."""

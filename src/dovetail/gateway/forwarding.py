@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from .. import model as m
 from ..auth.core.auth_errors import AuthError
 from ..core.channel import Call, Channel, ServerRequestsNotSupported
-from ..core.input_rounds import Rounds, put, put_as
-from ..core.metadata import of_version
+from ..core.input_rounds import InputRounds, prepare_input, prepare_input_for
+from ..core.metadata import tool_version_meta
 from ..drivers.requests import SendOptions
 from ..errors import (
     CapabilityError,
@@ -132,11 +132,11 @@ class Passing:
             result = await self.send(params)
         raise Refusal(1004, message="the server behind has asked too often")
 
-    def rounds(self) -> Rounds:
+    def rounds(self) -> InputRounds:
         """What is known of the questions of this call in front."""
         server = self.server
         lifetime = server.state_lifetime
-        return Rounds(
+        return InputRounds(
             self.call,
             server.seal,
             now=server.clock(),
@@ -149,11 +149,11 @@ class Passing:
         rounds = self.rounds()
         rounds.state = {} if result.request_state is UNSET else {"state": result.request_state}
         for key, request in (result.input_requests or {}).items():
-            rounds.want(put(request), key)
+            rounds.record(prepare_input(request), key)
         return rounds.result()
 
     async def _answer(self, request: m.InputRequest) -> Raw:
-        question = put(request)
+        question = prepare_input(request)
         answer = await self.ask(question.method, question.params)
         return Raw(msgspec.json.encode(whole(answer)))
 
@@ -163,7 +163,7 @@ class Passing:
         Raises:
             ProtocolError: it cannot be asked that, or said no.
         """
-        question = put_as(method, params)
+        question = prepare_input_for(method, params)
         if not self.call.capabilities.has(question.need):
             reason = f"the client in front cannot be asked: it lacks {question.need}"
             raise ProtocolError("method_not_found", reason)
@@ -173,7 +173,7 @@ class Passing:
         if asking is not None:
             if self.call.revision.modern:
                 await self._detach()  # the call behind cannot be begun again with the answer: the task asks
-            question = put_as(method, forgotten(params))
+            question = prepare_input_for(method, forgotten(params))
             (answer,) = await asking.ask([PlainQuestion(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
@@ -206,8 +206,8 @@ class Passing:
         asking: SendOptions = {"meta": meta, "raw": raw, "released": channel.close_stream}
         if own is not None:
             asking["row"] = own
-        elif call.came is not UNSET and holds(params.__class__, call.came):
-            asking["came"] = call.came
+        elif call.raw_params is not UNSET and holds(params.__class__, call.raw_params):
+            asking["came"] = call.raw_params
         if PROGRESS_TOKEN in call.meta:
             asking["pass_progress"] = self._progress
         if upstream.forward_headers:
@@ -317,8 +317,8 @@ class Passing:
         meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
         via = meta.get(VIA)
         meta[VIA] = [*via, self.upstream.mark] if isinstance(via, list) else [self.upstream.mark]
-        if (carrier := self.server.admission.carrier) is not None:
-            meta |= carrier.carry()  # behind us it is on behalf of what we do
+        if (carrier := self.server.admission.meta_provider) is not None:
+            meta |= carrier.request_meta()  # behind us it is on behalf of what we do
         if self.upstream.modern:
             front = call.capabilities
             if call.revision.modern:
@@ -373,7 +373,7 @@ def _versioned(
     base, version = split(name)
     if version is None or base not in upstream.traits:
         return name, params, meta
-    return base, replace(params, name=base), {**meta, **of_version(version)}
+    return base, replace(params, name=base), {**meta, **tool_version_meta(version)}
 
 
 def no_access(error: AuthError, label: str) -> ProtocolError:

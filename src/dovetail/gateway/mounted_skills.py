@@ -186,7 +186,7 @@ class MergedSkills:
 
 
 async def _answer(call: Call, channel: Channel, ask: Ask, params: Struct) -> Any:
-    result = await ask(call.instead(params), channel)
+    result = await ask(call.with_params(params), channel)
     return call.codec.decode_result(METHODS[call.method], result) if isinstance(result, Raw) else result
 
 

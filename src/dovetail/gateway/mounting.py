@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Notice, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, News
+from ..core.subscriptions import LIST_KINDS, Change
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference
@@ -81,7 +81,11 @@ class Mounts(MergedLists):
         for codec in server.admission.codecs.values():
             codec.keep_unknown()
         hub = server.hub
-        hub.abandoned, hub.ended, hub.sight = self.unwatch, self._session_ended, Sight(server)
+        hub.on_uri_unused, hub.on_session_end, hub.visibility_filter = (
+            self.unwatch,
+            self._session_ended,
+            Sight(server),
+        )
 
     def add(self, part: Part, prefix: str | None) -> None:
         """Mount ``part``.
@@ -151,7 +155,7 @@ class Mounts(MergedLists):
             offer_skills(server, self, skills)
         self._own_methods.adopt(self.mounts)
 
-    def _news(self, mount: Mount, news: News) -> None:
+    def _news(self, mount: Mount, news: Change) -> None:
         if mount not in self.mounts:
             return  # it was taken out again
         if news.list is not None and (news.session is not None or news.principal is not None):
@@ -250,9 +254,9 @@ class Mounts(MergedLists):
     def unwrapped(self, call: Call) -> Call | None:
         """The call that ``call_tool`` of a mounted search stands for, under the name the tool has here."""
         for mount, inner in self._owners_of_name(call.params.name):
-            meant = mount.part.unwrapped(call.instead(replace(call.params, name=inner)))
+            meant = mount.part.unwrapped(call.with_params(replace(call.params, name=inner)))
             if meant is not None:
-                return meant.instead(replace(meant.params, name=mount.naming.name(meant.params.name)))
+                return meant.with_params(replace(meant.params, name=mount.naming.name(meant.params.name)))
         return None
 
     def task_tool(self, name: str) -> TaskTool | None:
@@ -317,13 +321,13 @@ class Mounts(MergedLists):
         self, mount: Mount, call: Call, params: Struct, channel: Channel
     ) -> Struct | Raw | None:
         try:
-            result = await mount.part.respond(call.instead(params), channel)
+            result = await mount.part.respond(call.with_params(params), channel)
         except ProtocolError as error:
             if error.kind in _ABSENT and mount.naming.prefix:
                 return None  # told of with the name it was asked for
             raise
         if type(result) is Raw and mount.naming.prefix and b'"uri"' in bytes(result):
-            row = self._server.admission.offers.known[call.revision.name][call.method]
+            row = self._server.admission.methods.known[call.revision.name][call.method]
             result = call.codec.decode_result(row, result)
         return mount.naming.result(result)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
-from ..core.subscriptions import News
+from ..core.subscriptions import Change
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError
 from ..model import ServerCapabilities
@@ -152,7 +152,7 @@ class Part(Protocol):
         """A legacy session in front is over."""
         ...
 
-    def follow(self, tell: Callable[[News], None]) -> None:
+    def follow(self, tell: Callable[[Change], None]) -> None:
         """Have ``tell`` told of everything that changes; with news of nothing, that something else is offered."""
         ...
 
@@ -199,7 +199,7 @@ class ServerPart:
 
     @property
     def added(self) -> Mapping[str, Method]:
-        return self.server.admission.offers.added
+        return self.server.admission.methods.custom
 
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.
@@ -339,12 +339,12 @@ class ServerPart:
         return self.server.find_routes(path)
 
     def session_ended(self, session: Session) -> None:
-        if self.server.hub.ended is not None:
-            self.server.hub.ended(session)
+        if self.server.hub.on_session_end is not None:
+            self.server.hub.on_session_end(session)
 
-    def follow(self, tell: Callable[[News], None]) -> None:
-        self.server.hub.followers.append(tell)
-        self.server.admission.offers.followers.append(partial(tell, News()))
+    def follow(self, tell: Callable[[Change], None]) -> None:
+        self.server.hub.on_change.append(tell)
+        self.server.admission.methods.on_change.append(partial(tell, Change()))
 
 
 def own_entries(server: Server, kind: ListName, call: Call) -> Shown:

@@ -21,7 +21,7 @@ from ..client.connecting.targets import parse_target
 from ..client.http_client import StatusError
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, News
+from ..core.subscriptions import LIST_KINDS, Change
 from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
@@ -79,7 +79,7 @@ class RemotePart:
             added=self.added,
         )
         self._connections = UpstreamConnections(way, tell=self._tell, down=self._down)
-        self._followers: list[Callable[[News], None]] = []
+        self._followers: list[Callable[[Change], None]] = []
         self._server: Server | None = None
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -184,7 +184,7 @@ class RemotePart:
 
     def _lists_changed(self) -> None:
         for kind in LIST_KINDS:
-            self._tell(News(list=kind))
+            self._tell(Change(list=kind))
 
     def _state_changed(self, state: str) -> None:
         """The connection of nobody in particular stands for the server: it is down, or back."""
@@ -391,10 +391,10 @@ class RemotePart:
     def session_ended(self, session: Session) -> None:
         self._connections.session_ended(session)
 
-    def follow(self, tell: Callable[[News], None]) -> None:
+    def follow(self, tell: Callable[[Change], None]) -> None:
         self._followers.append(tell)
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: Change) -> None:
         for follow in self._followers:
             follow(news)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core.channel import Call
 from ..core.rights import visible
-from ..core.subscriptions import Subscriber, Tell
+from ..core.subscriptions import Notifier, Subscriber
 from ..errors import ProtocolError
 from ..model import ClientCapabilities
 from ..wire.revisions import newest
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Sight:
-    """What `Hub.sight` asks for a server that shows others, or not all it has."""
+    """What `SubscriptionHub.visibility_filter` asks for a server that shows others, or not all it has."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._asking: set[asyncio.Task[None]] = set()
 
-    def __call__(self, interested: Collection[Subscriber], uri: str, tell: Tell) -> None:
+    def __call__(self, interested: Collection[Subscriber], uri: str, tell: Notifier) -> None:
         task = asyncio.get_running_loop().create_task(self._tell(interested, uri, tell))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
-    async def _tell(self, interested: Collection[Subscriber], uri: str, tell: Tell) -> None:
+    async def _tell(self, interested: Collection[Subscriber], uri: str, tell: Notifier) -> None:
         tell([one for one in interested if await sees(self._server, uri, self._call(one))])
 
     def _call(self, one: Subscriber) -> Call:

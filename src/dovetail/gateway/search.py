@@ -142,7 +142,7 @@ class Search:
                 ToolError(f"{named.name} cannot be called with {CALL}"), CALL, call
             )
         arguments = UNSET if bytes(named.arguments) == b"null" else Raw(bytes(named.arguments))
-        return call.instead(replace(call.params, name=named.name, arguments=arguments))
+        return call.with_params(replace(call.params, name=named.name, arguments=arguments))
 
 
 def _given(call: Call) -> bytes:

@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ..core.channel import PlainChannel, ServerRequestsNotSupported
-from ..core.input_rounds import Put, Rounds, Wanted
+from ..core.input_rounds import InputRounds, MissingInput, PreparedInput
 from ..core.principal import key_of
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import ClientCapabilities, Error
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class _Question(Struct, eq=False):
-    put: Put
+    put: PreparedInput
     answer: asyncio.Future[Any]
 
 
@@ -61,7 +61,7 @@ class HeldCall:
         self.questions: dict[str, _Question] = {}
         self._count = 0
 
-    async def ask(self, put: Put) -> Any:
+    async def ask(self, put: PreparedInput) -> Any:
         """Wait for the answer to a question of the server behind."""
         self._count += 1
         question = _Question(put, asyncio.get_running_loop().create_future())
@@ -78,11 +78,11 @@ class HeldCall:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
-    def give(self, rounds: Rounds) -> None:
+    def give(self, rounds: InputRounds) -> None:
         """Give the server behind the answers that have come."""
         for key, question in list(self.questions.items()):
-            answer = rounds.ask(question.put, key)
-            if type(answer) is not Wanted and not question.answer.done():
+            answer = rounds.request_input(question.put, key)
+            if type(answer) is not MissingInput and not question.answer.done():
                 question.answer.set_result(answer)
                 self.questions.pop(key, None)
 
@@ -125,7 +125,7 @@ class HeldCalls:
         held.let_go()
         held.tell()
 
-    async def resume(self, id: str, passing: Passing, rounds: Rounds) -> Struct | Raw:
+    async def resume(self, id: str, passing: Passing, rounds: InputRounds) -> Struct | Raw:
         """Give a call behind the answers it waits for, and wait on.
 
         Raises:
@@ -141,7 +141,7 @@ class HeldCalls:
         held.passing.take_over(passing)
         return await self._wait(held, rounds)
 
-    async def _wait(self, held: HeldCall, rounds: Rounds | None = None) -> Struct | Raw:
+    async def _wait(self, held: HeldCall, rounds: InputRounds | None = None) -> Struct | Raw:
         try:
             if rounds is not None:
                 held.give(rounds)
@@ -160,7 +160,7 @@ class HeldCalls:
         rounds = held.passing.rounds()
         rounds.state = {"held": held.id}
         for key, question in held.questions.items():
-            rounds.want(question.put, key)
+            rounds.record(question.put, key)
         result = rounds.result()
         held.lease = asyncio.get_running_loop().call_later(HELD_SECONDS, held.work.cancel)
         held.withdraw = None if self._elsewhere is None else self._elsewhere.offer(held)

@@ -94,9 +94,9 @@ class TransformChain:
         """What is shown is different from now on."""
         self.edition += 1
         hub = self._server.hub
-        hub.named = self.components.outer_uri if any(view.moves for view in self.views) else None
+        hub.client_uri = self.components.outer_uri if any(view.moves for view in self.views) else None
         if self.components.concerns("resources") or self.components.concerns("templates"):
-            hub.sight = hub.sight or Sight(self._server)
+            hub.visibility_filter = hub.visibility_filter or Sight(self._server)
         for kind in LIST_KINDS:
             if kind == "tools" or self.components.concerns(kind):
                 self._server.changed(kind)
@@ -347,7 +347,7 @@ class TransformChain:
                 call, params = meant, meant.params
             name, arguments = await self.inward(params.name, params.arguments, call)
             if name != params.name or arguments is not params.arguments:
-                call = call.instead(replace(params, name=name, arguments=arguments))
+                call = call.with_params(replace(params, name=name, arguments=arguments))
         elif method == "prompts/get":
             call = await self.components.prompt(call)
         elif method == "resources/read":
@@ -362,7 +362,7 @@ class TransformChain:
         if found is None:
             name = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
             raise ProtocolError("completion_not_found", f"nothing to complete for {name[:NAME_ECHO]!r}")
-        return call if found is ref else call.instead(replace(call.params, ref=found))
+        return call if found is ref else call.with_params(replace(call.params, ref=found))
 
 
 async def _answer(result: CallToolResult, request: Request) -> CallToolResult:

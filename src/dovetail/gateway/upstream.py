@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import model as m
 from ..client import Client
 from ..core.channel import Call
-from ..core.subscriptions import News
+from ..core.subscriptions import Change
 from ..errors import ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.composition import ListName
@@ -85,7 +85,7 @@ class Upstream:
         *,
         name: str,
         held: HeldCalls,
-        tell: Callable[[News], None],
+        tell: Callable[[Change], None],
         timeout: float | None,
         forward_headers: frozenset[str],
         added: Mapping[str, Method],
@@ -297,10 +297,10 @@ class Upstream:
         for name in _CHANGED.get(kind, ()):
             self._shown.pop(name, None)
             self._fresh.discard(name)
-        self._tell(News(list=kind))  # type: ignore[arg-type]
+        self._tell(Change(list=kind))  # type: ignore[arg-type]
 
     def _updated(self, uri: str, metadata: Any = None) -> None:
-        self._tell(News(uri=uri))
+        self._tell(Change(uri=uri))
 
 
 def _versions(tool: m.Tool) -> list[Traits]:

@@ -22,7 +22,7 @@ from ..client.connecting.targets import Target
 from ..core.channel import Call, Session
 from ..core.limits import busy
 from ..core.principal import Principal, key_of
-from ..core.subscriptions import News
+from ..core.subscriptions import Change
 from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
@@ -78,7 +78,7 @@ class UpstreamConnections:
         self,
         way: Way,
         *,
-        tell: Callable[[News], None],
+        tell: Callable[[Change], None],
         down: Callable[[DovetailError], None],
     ) -> None:
         self.way = way
@@ -193,7 +193,7 @@ class UpstreamConnections:
         made.exchanged = exchanged
         return made
 
-    def _telling(self, caller: Caller) -> Callable[[News], None]:
+    def _telling(self, caller: Caller) -> Callable[[Change], None]:
         if caller.session is not None:
             session_folder(caller.session)  # by which it gets an id, if it had none
             return partial(self._tell_some, session=caller.session.id)
@@ -201,7 +201,7 @@ class UpstreamConnections:
             return partial(self._tell_some, caller=caller.principal.key)
         return self._tell
 
-    def _tell_some(self, news: News, **whom: str | None) -> None:
+    def _tell_some(self, news: Change, **whom: str | None) -> None:
         self._tell(replace(news, **whom))
 
     def _changed(self, upstream: Upstream, state: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import ChannelAround
+from ..core.channel import ChannelWrapper
 from ..core.rights import visible
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..model import CallToolResult, ReadResourceResult
@@ -25,7 +25,7 @@ _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
 """The client, the method, what it is about, what the handler can see of the client, and its scopes."""
 
 
-class _Watched(ChannelAround):
+class _Watched(ChannelWrapper):
     """Takes note of whether the client was asked something."""
 
     asked: bool = False
@@ -70,8 +70,8 @@ class Caching(Middleware):
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
-        if self._server is not None and self._forget not in self._server.hub.updated:
-            self._server.hub.updated.append(self._forget)
+        if self._server is not None and self._forget not in self._server.hub.on_resource_updated:
+            self._server.hub.on_resource_updated.append(self._forget)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [

@@ -94,7 +94,7 @@ class ClientWorkarounds(Middleware):
         """How often each was applied."""
 
     def attach(self, service: Any) -> None:
-        service.admission.bends = self.bends
+        service.admission.is_check_disabled = self.bends
 
     def bends(self, name: str) -> bool:
         """Whether this rule is bent; then it was, once more."""

@@ -29,7 +29,7 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from ..core.channel import Call
-from ..core.subscriptions import Hub
+from ..core.subscriptions import SubscriptionHub
 from ..drivers.heartbeat import repeat
 from ..drivers.thread_pool import Threads
 from ..errors import ProtocolError
@@ -72,7 +72,7 @@ class Watched(Protocol):
 
     pipeline: Refusing
     limits: Limits
-    hub: Hub
+    hub: SubscriptionHub
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> object: ...
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import ChannelAround
+from ..core.channel import ChannelWrapper
 from ..drivers.middleware_chain import Component, Middleware, Next, Request
 from ..errors import ProtocolError
 from ..server import Elicit, Server
@@ -97,7 +97,7 @@ class Policy(Middleware):
             if asked is not None:
                 return asked
             # What the handler asks belongs to the same rounds: else the approval would be asked for again.
-            request = replace(request, channel=ChannelAround(request.channel, asking))
+            request = replace(request, channel=ChannelWrapper(request.channel, asking))
         return await call_next(request)
 
     async def list_tools(self, request: Request, call_next: Next) -> Struct | Raw:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import ChannelAround
+from ..core.channel import ChannelWrapper
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError
 from ..server import Server
@@ -170,7 +170,7 @@ class Redaction(Middleware):
             cast("Any", error).data = self._clean(msgspec.to_builtins(data))
 
 
-class _RedactedChannel(ChannelAround, eq=False):
+class _RedactedChannel(ChannelWrapper, eq=False):
     """The channel of a call: what is said on it leaves without what is to be masked."""
 
     clean: Callable[[Struct | None], Any]

@@ -132,7 +132,7 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """The client gave up. Async handlers are cancelled; a plain function in a thread looks here."""
-        return self._call.given_up
+        return self._call.client_cancelled
 
     @property
     def server(self) -> Server:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from .. import model as m
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
-from ..core.rights import at, unknown
+from ..core.rights import at, hidden
 from ..errors import ProtocolError
 from ..middleware.health import Health
 from ..settings import NAME_ECHO, URI_ECHO, Limits
@@ -107,7 +107,7 @@ class Answering:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
         params = call.params
         tool = self.register.tools.entries.get(params.name)
-        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
+        if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
             return await self._elsewhere(call, channel, "tool")
         function = tool.function
         try:
@@ -124,7 +124,7 @@ class Answering:
         """``prompts/get``."""
         params = call.params
         prompt = self.register.prompts.entries.get(params.name)
-        if prompt is None or (prompt.rights and unknown(prompt.rights, call.principal)):
+        if prompt is None or (prompt.rights and hidden(prompt.rights, call.principal)):
             return await self._elsewhere(call, channel, "prompt")
         try:
             value = await self._converse(
@@ -176,7 +176,7 @@ class Answering:
 
     async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
         """A method of the author's own."""
-        if method.rights and unknown(method.rights, call.principal):
+        if method.rights and hidden(method.rights, call.principal):
             raise ProtocolError("method_not_found", data={"method": call.method})
         function = method.function
         try:
@@ -206,7 +206,7 @@ class Answering:
 
     def _find(self, uri: str, principal: Principal | None) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
-        if found is None or (found[0].rights and unknown(at(found[0].rights, uri, found[1]), principal)):
+        if found is None or (found[0].rights and hidden(at(found[0].rights, uri, found[1]), principal)):
             raise not_there(uri, self.limits.max_uri_length)
         return found
 
@@ -248,7 +248,7 @@ class Answering:
                     raise
                 except BaseException:
                     # With questions open, what the handler made of it does not count.
-                    if not asking.open or call.given_up:
+                    if not asking.open or call.client_cancelled:
                         raise
                     return asking.result()
                 if asking.open:

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
-from ..core.rights import NOBODY, Rights, unknown
+from ..core.rights import DENY_ALL, Rights, hidden
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import (
     Component,
@@ -436,14 +436,14 @@ class Pipeline:
         tool = self._tools.get(name)
         if tool is None and composition is not None:
             tool = composition.task_tool(name)
-        if tool is not None and tool.rights and unknown(tool.rights, call.principal):
+        if tool is not None and tool.rights and hidden(tool.rights, call.principal):
             raise _not_found(request)
 
     def rights_to(self, uri: str) -> Rights:
         """Who may use a resource: one decision for reading it, subscribing to it and hearing of it."""
         server = self._server
         if self.admits is not None and not self.admits(self._at(uri)):
-            return NOBODY
+            return DENY_ALL
         rights = server.register.rights_of(uri)
         if not rights and server.composition is not None and server.register.find_resource(uri) is None:
             rights = server.composition.rights_of(uri)

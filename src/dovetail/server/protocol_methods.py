@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from .. import model as m
 from ..core import phases
 from ..core.channel import Call, Channel
-from ..core.rights import Rights, unknown, visible
-from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
+from ..core.rights import Rights, hidden, visible
+from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, grant
 from ..errors import ProtocolError, Refusal
 from ..settings import NAME_ECHO, URI_ECHO
 from ..wire.dialects.dialect import VENDOR
@@ -85,7 +85,7 @@ class Builtin:
         server = self._server
         if server.composition is not None:
             await server.composition.meet(call)
-        capabilities = server.admission.offers.told(call.codec)
+        capabilities = server.admission.methods.advertised(call.codec)
         return phases.handshake(
             call,
             capabilities,
@@ -100,7 +100,7 @@ class Builtin:
             await server.composition.meet(call)
         return m.DiscoverResult(
             supported_versions=list(server.admission.supported),
-            capabilities=server.admission.offers.told(call.codec),
+            capabilities=server.admission.methods.advertised(call.codec),
             instructions=UNSET if server.instructions is None else server.instructions,
             ttl_ms=server.ttl_ms,
             cache_scope=server.cache_scope,
@@ -144,13 +144,13 @@ class Builtin:
         admits, of_entry = server.pipeline.admits, server.pipeline.of_entry
         named = self._named(key)
         for kind, one in named:
-            if (one.rights and unknown(one.rights, call.principal)) or (
+            if (one.rights and hidden(one.rights, call.principal)) or (
                 admits is not None and not admits(of_entry(kind, one))
             ):
                 raise _nothing_to_complete(key)
         if not named and isinstance(ref, m.ResourceTemplateReference):
             rights = server.pipeline.rights_to(key)
-            if rights and unknown(rights, call.principal):
+            if rights and hidden(rights, call.principal):
                 raise _nothing_to_complete(key)
         completer = server.completions.get((key, argument.name))
         if completer is None:
@@ -222,7 +222,7 @@ class Builtin:
         if server.transforms is not None:
             uri = await server.transforms.address(uri, call)
         rights = server.pipeline.rights_to(uri)
-        if rights and unknown(rights, call.principal):
+        if rights and hidden(rights, call.principal):
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         if server.register.find_resource(uri) is None:
             if fault := uri_fault(uri, server.limits.max_uri_length):
@@ -262,7 +262,7 @@ class Builtin:
             len(server.listening) >= server.limits.max_streams
         ):  # HTTP has looked before, and has others to count
             raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
-        honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
+        honoured = grant(call.params.notifications, server.capabilities, call.capabilities, server.limits)
         over: list[m.DetailedTask] = []
         if server.tasks is not None:
             honoured, over = await server.tasks.visible(call, honoured)

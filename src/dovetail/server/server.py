@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Session
-from ..core.subscriptions import LIST_KINDS, Hub, News
+from ..core.subscriptions import LIST_KINDS, Change, SubscriptionHub
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
@@ -152,7 +152,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.client_workarounds = client_workarounds and not strict
         """Whether clients that break a rule in a known way are served, whatever the middleware says."""
         if self.client_workarounds:
-            self.admission.bends = self._bend
+            self.admission.is_check_disabled = self._bend
         if extensions:
             self.extensions.add(*extensions)
         self._keep(store_choice.keys_of(seal_keys), store_choice.store_of(store))
@@ -206,7 +206,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self, revisions: list[Revision], middleware: tuple[Middleware | Wrapper, ...], *, strict: bool
     ) -> None:
         """The rest of the beginning: what the parts above are joined by."""
-        self.hub = Hub(self.limits)
+        self.hub = SubscriptionHub(self.limits)
         self.tasks: TaskMethods | None = None
         """Made with the first tool that may run as a task."""
         self.watches: Watches | None = None
@@ -234,7 +234,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.hub.rights = self.pipeline.rights_to
         self.pipeline.middleware = middleware
         Extending.__init__(self)
-        self.admission.offer(self.capabilities)
+        self.admission.set_capabilities(self.capabilities)
 
     # --- what others may add --------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             self.capabilities.setdefault(head, {})[rest] = dict(settings)
         else:
             self.capabilities[head] = dict(settings)
-        self.admission.offer(self.capabilities)
+        self.admission.set_capabilities(self.capabilities)
 
     def enable_tasks(self) -> None:
         """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
@@ -318,9 +318,9 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     # --- what changes ---------------------------------------------------------------------------------------
 
-    def changed(self, kind: Changed, news: News | None = None) -> None:
+    def changed(self, kind: Changed, news: Change | None = None) -> None:
         """What is listed as ``kind`` is another list now: drop what was made of it, and tell whom ``news`` is for."""
-        news = news or News(list=kind)
+        news = news or Change(list=kind)
         self.generation += 1
         self._offer()
         self._builtin.changed(kind)
@@ -342,7 +342,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         new = [kind for kind, found in entries.items() if kind not in self.capabilities and len(found)]
         if new:
             self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
-            self.admission.offer(self.capabilities)
+            self.admission.set_capabilities(self.capabilities)
 
     async def watch_address(self, uri: str, call: Call) -> None:
         """Somebody who hears of it from another server wants to hear of ``uri``.
@@ -376,7 +376,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     def session_opened(self, session: Session) -> None:
         """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
-        offered = self.admission.offers.told(session.codec)
+        offered = self.admission.methods.advertised(session.codec)
         silent = {
             f"notifications/{kind}/list_changed"
             for kind in LIST_KINDS
@@ -398,7 +398,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if session.subscriber is not None:
             self.hub.resubscribe(session.subscriber, subscriptions)
         if session.phase != "paused":
-            session.proceed()
+            session.wake_waiting()
 
     def session_recovered(self, session: Session, *, lately: bool = False) -> None:
         """Nobody has kept watch for a legacy session for a while, or for a moment."""

@@ -18,7 +18,7 @@ from ..errors import DovetailError
 from ..model import ClientCapabilities
 
 if TYPE_CHECKING:
-    from ..core.route_handlers import Route, Routes
+    from ..core.route_handlers import CustomRoute, CustomRoutes
     from .composition import Composition
     from .server import Server
 
@@ -39,7 +39,7 @@ Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 class Serving:
     """The methods of a `Server` that serve it."""
 
-    routes: Routes | None = None
+    routes: CustomRoutes | None = None
     """Custom HTTP routes; None until the first one is added."""
     composition: Composition | None
     event_history: Any = None
@@ -48,26 +48,27 @@ class Serving:
     def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
         """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.
 
-        It takes a `dovetail.Request` and returns text, bytes, a value for JSON, None (204) or a `Response`. Plain
+        It takes a `dovetail.RouteRequest` and returns text, bytes, a value for JSON, None (204) or a
+        `RouteResponse`. Plain
         functions run in a worker thread. Host and Origin are checked as for the endpoint. Where the server verifies
         tokens the caller needs one, unless ``auth=False`` opens the route to all callers.
 
         Raises:
             RegistrationError: the path or a method is not valid, or the path is taken.
         """
-        from ..core.route_handlers import Route, Routes  # most servers have none
+        from ..core.route_handlers import CustomRoute, CustomRoutes  # most servers have none
 
         if self.routes is None:
-            self.routes = Routes()
+            self.routes = CustomRoutes()
         routes = self.routes
 
         def add(handler: F) -> F:
-            routes.add(Route(path, handler, frozenset(name.upper() for name in methods), auth))
+            routes.add(CustomRoute(path, handler, frozenset(name.upper() for name in methods), auth))
             return handler
 
         return add
 
-    def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]:
+    def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
         """All custom routes that match ``path``; those of mounted servers come last."""
         found = [] if self.routes is None else self.routes.find(path)
         return found if self.composition is None else found + self.composition.find_routes(path)

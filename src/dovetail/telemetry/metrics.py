@@ -293,7 +293,7 @@ class Metrics(Middleware):
         server = self._server
         yield "dovetail_in_flight", (), self._in_flight
         yield "dovetail_sessions", (), server.hub.sessions
-        yield "dovetail_subscriptions", (), server.hub.watched
+        yield "dovetail_subscriptions", (), server.hub.uri_count
         for queue, waiting in server.runner.waiting().items():
             yield "dovetail_queue", (queue,), waiting
         for component in server.health.components.values():

@@ -28,7 +28,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..core.endpoint import LISTEN
-from ..core.trace_context import readable
+from ..core.trace_context import trace_members
 from ..drivers.middleware_chain import Middleware, Next, Request, Respond
 from ..errors import DovetailError
 from ..extras import missing
@@ -84,7 +84,7 @@ class Tracing(Middleware):
 
     def attach(self, service: Any) -> None:
         side = service.admission.side
-        service.admission.carrier = self
+        service.admission.meta_provider = self
         self._seconds = self._meter.create_histogram(
             f"mcp.{side}.operation.duration", "s", explicit_bucket_boundaries_advisory=BUCKETS
         )
@@ -98,7 +98,7 @@ class Tracing(Middleware):
 
     # --- what an `Admission` asks its carrier ------------------------------------------------------------------
 
-    def carry(self, method: str | None = None) -> Mapping[str, Any]:
+    def request_meta(self, method: str | None = None) -> Mapping[str, Any]:
         """What the ``_meta`` of a request has to say of the span it is sent in."""
         carried: dict[str, str] = {}
         with self._harmless():
@@ -202,7 +202,7 @@ class Tracing(Middleware):
             if kind is not trace.SpanKind.CLIENT and not inside:
                 # Conventions for MCP: the context of `_meta` is the parent, the one we are in is linked.
                 ambient = trace.get_current_span(outer).get_span_context()
-                outer = propagate.extract(readable(call.meta), outer)
+                outer = propagate.extract(trace_members(call.meta), outer)
                 parent = trace.get_current_span(outer).get_span_context()
                 if ambient.is_valid and parent.span_id != ambient.span_id:
                     links.append(trace.Link(ambient))

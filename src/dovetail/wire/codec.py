@@ -65,7 +65,7 @@ class Codec:
     """
 
     keeps = False
-    """Whether what nobody knows is kept (`unknown`): for those who pass results on."""
+    """Whether what nobody knows is kept (`unknown_fields`): for those who pass results on."""
 
     def __init__(
         self, revision: Revision, dialect: Dialect = OFFICIAL, server_info: Implementation | None = None

@@ -36,7 +36,7 @@ _SAID: Final = (
     LoggingMessageNotificationParams,
     ProgressNotificationParams,
 )
-"""What a server says by itself. (What a client asks goes with its call, see `Call.came`.)"""
+"""What a server says by itself. (What a client asks goes with its call, see `Call.raw_params`.)"""
 
 _members: Callable[[bytes | Raw], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _items: Callable[[bytes | Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode

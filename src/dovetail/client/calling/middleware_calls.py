@@ -59,7 +59,7 @@ class MiddlewareCalls(Calls):
         self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
     ) -> Any:
         """As `Calls.forward`, through those middleware that only look."""
-        if self.admission.carrier is not None:  # the span to be told of is the one around this
+        if self.admission.meta_provider is not None:  # the span to be told of is the one around this
             meta = {name: value for name, value in (asking.get("meta") or {}).items() if name not in MEMBERS}
             asking = {**asking, "meta": meta}
         scope = {"side": "client", "options": asking, "repeat": repeat, "timeout": timeout}

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
-from ...core.metadata import of_version
+from ...core.metadata import tool_version_meta
 from ...drivers.requests import SendOptions
 from ...errors import CapabilityError, DovetailError, ProtocolError, RegistrationError, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
@@ -325,11 +325,11 @@ def _keyed(options: ToolOptions) -> ToolOptions:
 def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
     """The options of a call of one version. What was listed is said of the newest: nothing is assumed of others."""
     version = options.get("version") or ""
-    return f"{name}@{version}", _with_meta(options, of_version(version))
+    return f"{name}@{version}", _with_meta(options, tool_version_meta(version))
 
 
 def _names_version(meta: Mapping[str, Any] | None) -> bool:
-    return not of_version("").keys().isdisjoint(meta or ())
+    return not tool_version_meta("").keys().isdisjoint(meta or ())
 
 
 def _with_meta(options: ToolOptions, members: Mapping[str, Any]) -> ToolOptions:

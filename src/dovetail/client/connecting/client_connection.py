@@ -223,9 +223,9 @@ class Connections:
 
     def hear(self, row: Method, handler: Callback) -> None:
         """Take a notification that is none of the protocol's."""
-        offers = self.admission.offers
-        offers.added[row.name] = row
-        self.admission.offer(offers.capabilities)
+        offers = self.admission.methods
+        offers.custom[row.name] = row
+        self.admission.set_capabilities(offers.capabilities)
         self._heard[row.name] = handler
 
     def receive_notification(self, notice: Notice) -> None:

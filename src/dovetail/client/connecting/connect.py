@@ -227,7 +227,7 @@ class Attempt:
     def _speak(self, conversation: Conversation, revision: Revision) -> m.ClientCapabilities:
         """From here on, say everything in ``revision``."""
         declared = self._connections.answers.capabilities(revision)
-        self._connections.admission.offer(declared)
+        self._connections.admission.set_capabilities(declared)
         self._establish(conversation, revision, declared)
         return declared
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ... import model as m
-from ...core.input_request_checks import check_question
+from ...core.input_request_checks import check_input_request
 from ...errors import USER_REJECTED, DovetailError, LocalProtocolError, ProtocolError, RequestTimeout
 from ...model.meta import IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ...settings import CALLBACKS_RUNNING
@@ -153,7 +153,7 @@ class Answers:
     async def _answer_input(self, request: m.InputRequest, declared: m.ClientCapabilities) -> Raw:
         method = cast("str", type(request).__struct_config__.tag)
         params: Any = request.params
-        check_question(method, None if params is UNSET else params, declared)
+        check_input_request(method, None if params is UNSET else params, declared)
         try:
             return Raw(msgspec.json.encode(await self.answer(method, params)))
         except DovetailError:

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, json
 
 from ...core.channel import Call
 from ...core.task_machine import TaskMachine
-from ...core.task_views import CORE, core_list, outcome, related
+from ...core.task_views import CORE, core_list, outcome, related_task_meta
 from ...errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ...model import Error
 from ...wire.dialects import wire_error
@@ -54,7 +54,7 @@ class QuestionTasks:
         now = self._now()
         machine = TaskMachine(
             id=secrets.token_urlsafe(24),
-            face="core",
+            design="core",
             created=now,
             updated=now,
             method=call.method,
@@ -82,7 +82,7 @@ class QuestionTasks:
             return CORE.state(machine)
         if call.method == "tasks/result":
             return await self._result(machine)
-        if machine.over:
+        if machine.ended:
             raise ProtocolError("task_state_invalid", f"the task is {machine.status} already")
         machine.cancel(self._now())
         self._work[machine.id].cancel()
@@ -100,15 +100,15 @@ class QuestionTasks:
     async def _run(self, machine: TaskMachine, call: Call, work: Coroutine[Any, Any, Struct]) -> None:
         try:
             result = await work
-            if not machine.over:
+            if not machine.ended:
                 machine.complete(Raw(json.encode(call.codec.edit(result))), self._now())
         except DovetailError as error:
             code, message, data = wire_error(error, call.revision, call.codec.dialect)
-            if not machine.over:
+            if not machine.ended:
                 machine.fail(Error(code, message, data=data), self._now())
         except Exception:
             log.exception("answering %s as a task failed", call.method)
-            if not machine.over:
+            if not machine.ended:
                 machine.fail(Error(INTERNAL_ERROR, "Internal error"), self._now())
         finally:
             self._work.pop(machine.id, None)
@@ -124,9 +124,11 @@ class QuestionTasks:
         if found is None:
             raise ProtocolError("task_cancelled")
         members: dict[str, Any] = json.decode(found)
-        return Raw(json.encode({**members, "_meta": {**members.get("_meta", {}), **related(machine.id)}}))
+        return Raw(
+            json.encode({**members, "_meta": {**members.get("_meta", {}), **related_task_meta(machine.id)}})
+        )
 
     def _forget_expired(self) -> None:
         now = self._now()
-        for id in [id for id, machine in self._machines.items() if machine.over and machine.expired(now)]:
+        for id in [id for id, machine in self._machines.items() if machine.ended and machine.expired(now)]:
             del self._machines[id]

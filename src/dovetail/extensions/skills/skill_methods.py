@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ... import model as m
 from ...core.channel import Call, Channel
-from ...core.rights import Right, Rights, unknown, visible
+from ...core.rights import Right, Rights, hidden, visible
 from ...errors import ProtocolError, RegistrationError, StateError
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
@@ -176,7 +176,7 @@ class Skills(Extension):
     async def get(self, call: Call, channel: Channel) -> Struct:
         uri = call.params.uri
         skill = self._skills.get(uri)
-        if skill is None or unknown(self._rights(uri), call.principal):
+        if skill is None or hidden(self._rights(uri), call.principal):
             raise _not_found(uri)
         server = self._server
         scope = "private" if self._rights(uri) else server.cache_scope
@@ -187,7 +187,7 @@ class Skills(Extension):
         children = self._folders.get(uri)
         owners = self._owners.get(uri, set())
         rights = self._rights(*owners) if len(owners) == 1 else self._seen(owners)
-        if children is None or unknown(rights, call.principal):
+        if children is None or hidden(rights, call.principal):
             raise ProtocolError(
                 "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
             )

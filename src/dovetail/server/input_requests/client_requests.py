@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET
 
 from ...core.channel import Call, Channel
-from ...core.input_rounds import MISSING, Rounds, Wanted, put
+from ...core.input_rounds import MISSING, InputRounds, MissingInput, prepare_input
 from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
 from ...model import InputRequest, InputRequiredResult, Result
 from ...wire.methods import METHODS
@@ -216,13 +216,13 @@ class ModernAsking:
             from ...cluster.stored_steps import steps_of  # the same answers may arrive twice, anywhere
 
             self._steps = steps_of(server, server.store, call)
-        self._rounds = Rounds(
+        self._rounds = InputRounds(
             call,
             server.seal,
             now=server.clock(),
             limits=server.limits,
             lifetime=server.state_lifetime,
-            row=server.admission.offers.added.get(call.method),
+            row=server.admission.methods.custom.get(call.method),
         )
 
     @property
@@ -246,8 +246,8 @@ class ModernAsking:
 
     async def ask_one(self, question: Question[Any]) -> Any:
         try:
-            answer = self._rounds.ask(question.put, question.key)
-            if type(answer) is not Wanted:
+            answer = self._rounds.request_input(question.put, question.key)
+            if type(answer) is not MissingInput:
                 return question.read(answer)
         except CapabilityError as error:
             raise InputNotSupported(error.capability, error.message) from None
@@ -271,7 +271,7 @@ class ModernAsking:
         self._rounds.state = UNSET if required.state is None else required.state
         for key, request in required.requests.items():
             try:
-                self._rounds.want(put(request), key)
+                self._rounds.record(prepare_input(request), key)
             except CapabilityError as error:
                 raise InputNotSupported(error.capability, error.message) from None
         return self._rounds.result()

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from ... import model as m
 from ...core.input_request_checks import broken_tool_loop
-from ...core.input_rounds import Put, put
+from ...core.input_rounds import PreparedInput, prepare_input
 from ...errors import RemoteProtocolError
 from ...settings import FORMS_KEPT, QUESTION_LENGTH
 from ...wire.fallback_decoding import explain
@@ -86,7 +86,7 @@ class Question(Generic[A]):
     method: str
 
     def __init__(self, request: m.InputRequest, key: str | None) -> None:
-        self.put: Put = put(request)
+        self.put: PreparedInput = prepare_input(request)
         self.key = key
 
     @property
@@ -96,7 +96,7 @@ class Question(Generic[A]):
     def rewritten(self, rewrite: Callable[[Any], Any]) -> Self:
         """This question with other params."""
         changed, request = copy.copy(self), self.put.request
-        changed.put = put(msgspec.structs.replace(request, params=rewrite(request.params)))
+        changed.put = prepare_input(msgspec.structs.replace(request, params=rewrite(request.params)))
         return changed
 
     def read(self, result: Any) -> A:
@@ -130,9 +130,9 @@ class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
             raise unfitting(self.method, error) from None
 
 
-def _made(message: str, schema: Any) -> tuple[Form, Put]:
+def _made(message: str, schema: Any) -> tuple[Form, PreparedInput]:
     form = form_of(schema)
-    return form, put(m.ElicitRequest(m.ElicitRequestParams(message, requested_schema=form.schema)))
+    return form, prepare_input(m.ElicitRequest(m.ElicitRequestParams(message, requested_schema=form.schema)))
 
 
 _made_once = functools.lru_cache(maxsize=FORMS_KEPT)(_made)

@@ -137,8 +137,8 @@ class Extending:
             raise RegistrationError(f"there is no method {name!r} to remove")
         server = cast("Server", self)
         server.methods.pop(name, None)
-        del server.admission.offers.added[name]
-        server.admission.offer(server.capabilities)
+        del server.admission.methods.custom[name]
+        server.admission.set_capabilities(server.capabilities)
 
     def _add(
         self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
@@ -174,8 +174,8 @@ class Extending:
             rights=read_rights(options, f"method {name!r}"),
             call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
         )
-        server.admission.offers.added[name] = row
-        server.admission.offer(server.capabilities)
+        server.admission.methods.custom[name] = row
+        server.admission.set_capabilities(server.capabilities)
         return entry
 
     # --- notifications --------------------------------------------------------------------------------------

@@ -33,9 +33,9 @@ class Ended(NamedTuple):
 
     principal: str | None
     id: str
-    place: str | None
+    quota_key: str | None
     label: str | None
-    more: tuple[str, ...] = ()
+    byte_quota_keys: tuple[str, ...] = ()
 
 
 class ShareFull(StoreFull):
@@ -52,8 +52,8 @@ class Owned:
     async def acquire_slot(self, machine: TaskMachine) -> bool:
         """Count the task among those of its principal; False: it has as many as it may."""
         folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
-        machine.place = await acquire_slot(self._store, folder, self._maximum, machine.id.encode(), ttl)
-        return machine.place is not None
+        machine.quota_key = await acquire_slot(self._store, folder, self._maximum, machine.id.encode(), ttl)
+        return machine.quota_key is not None
 
     async def weigh(self, machine: TaskMachine, size: int) -> None:
         """Count the bytes of a task, where it has many.
@@ -61,13 +61,15 @@ class Owned:
         Raises:
             ShareFull: its owner, or all together, have too many.
         """
-        if size <= BYTES_PER_SLOT or len(machine.more) >= 2 * (1 + size // BYTES_PER_SLOT):
+        if size <= BYTES_PER_SLOT or len(machine.byte_quota_keys) >= 2 * (1 + size // BYTES_PER_SLOT):
             return
         own = MAX_ANONYMOUS_TASK_SLOTS if machine.principal is None else MAX_TASK_SLOTS_PER_PRINCIPAL
         places = Quota(self._store, "task", own=own, total=MAX_TASK_SLOTS)
         ttl = min(_ttl(machine) or SLOT_LIFETIME, SLOT_LIFETIME)
         try:
-            machine.more = await places.resize(owner(machine.principal), machine.more, ttl, size)
+            machine.byte_quota_keys = await places.resize(
+                owner(machine.principal), machine.byte_quota_keys, ttl, size
+            )
         except StoreFull as error:
             raise ShareFull from error
 
@@ -87,11 +89,11 @@ class Owned:
 
     async def drop(self, task: TaskMachine | Ended) -> None:
         """The task is forgotten, or never came about."""
-        if task.place is not None:
-            await self._store.delete(task.place)
+        if task.quota_key is not None:
+            await self._store.delete(task.quota_key)
         if task.label is not None and task.principal is not None:
             await self._store.delete(_name(task.principal, task.label))
-        await release(self._store, task.more)
+        await release(self._store, task.byte_quota_keys)
 
     async def _put(self, key: str, machine: TaskMachine) -> bool:
         return await self._store.put(key, machine.id.encode(), ttl=_ttl(machine), only_new=True)

@@ -31,12 +31,15 @@ class Dependencies:
         for id in job.machine.depends_on:
             other = await self._over(job, id)
             if other is None or other.status != "completed" or other.is_error:
-                about = {"taskId": job.machine.shown, "dependsOn": id if other is None else other.shown}
+                about = {
+                    "taskId": job.machine.public_id,
+                    "dependsOn": id if other is None else other.public_id,
+                }
                 raise ProtocolError("task_dependency_failed", data=about)
 
     async def _over(self, job: Job, id: str) -> TaskMachine | None:
         task = await self._load(job.machine.principal, id)
-        while task is not None and not task.over:
+        while task is not None and not task.ended:
             other = self._running(id)
             if other is not None:
                 await other.changed()
@@ -45,7 +48,7 @@ class Dependencies:
                 break  # nobody works on it any more
             else:
                 async with self._follow(task, job.call) as other:
-                    while not other.machine.over:
+                    while not other.machine.ended:
                         await other.changed()
                 task = other.machine
         return task

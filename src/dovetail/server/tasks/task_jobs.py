@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...core.channel import Call
 from ...core.task_machine import TaskMachine
-from ...core.task_views import related
+from ...core.task_views import related_task_meta
 from ...errors import ProtocolError
 from ...model.meta import PROGRESS_TOKEN
 from ...settings import RETRY_AFTER_MS
@@ -92,9 +92,9 @@ class Job:
 
     def related(self, value: Any) -> Any:
         """``value``, a result or params, with its task named in ``_meta`` where the design wants that."""
-        if self.machine.face != "core":
+        if self.machine.design != "core":
             return value
-        return replace(value, meta={**(value.meta or {}), **related(self.machine.id)})
+        return replace(value, meta={**(value.meta or {}), **related_task_meta(self.machine.id)})
 
     def release(self, key: str) -> None:
         """The stream a question was on is gone: another may take it."""

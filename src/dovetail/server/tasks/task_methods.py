@@ -17,11 +17,11 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, ServerRequestsNotSupported
-from ...core.input_rounds import put
+from ...core.input_rounds import prepare_input
 from ...core.metadata import check
-from ...core.rights import unknown, visible
-from ...core.task_machine import FaceName, TaskMachine
-from ...core.task_views import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
+from ...core.rights import hidden, visible
+from ...core.task_machine import TaskDesign, TaskMachine
+from ...core.task_views import TASK_VIEWS, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...drivers.middleware_chain import Next, Request
 from ...errors import ProtocolError, Refusal
 from ...model import (
@@ -86,7 +86,7 @@ class TaskMethods:
         composition = self._server.composition
         return composition.task_tool(name) if found is None and composition is not None else found
 
-    def wanted(self, request: Request) -> FaceName | None:
+    def wanted(self, request: Request) -> TaskDesign | None:
         """Whether a ``tools/call`` becomes a task, and of which design.
 
         Raises:
@@ -106,11 +106,11 @@ class TaskMethods:
         """
         call = request.call
         tool = self._tool(call.params.name)
-        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
+        if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
             name = call.params.name[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
 
-    async def begin(self, request: Request, face: FaceName, wish: Wish | None, chain: Next) -> Struct | Raw:
+    async def begin(self, request: Request, face: TaskDesign, wish: Wish | None, chain: Next) -> Struct | Raw:
         """Run a call through ``chain`` as a task: the task, or what the chain answers in its place."""
         call, channel = request.call, request.channel
         tool = self._tool(call.params.name)
@@ -120,14 +120,14 @@ class TaskMethods:
             wish = Wish(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
         asking = call if tool is None else _asking(call, tool)
         result = await self.tasks.begin(request, face, wish, chain, asking, asks_first=asks_first)
-        if isinstance(result, ExtensionCreateTaskResult) and channel.deserted:
+        if isinstance(result, ExtensionCreateTaskResult) and channel.disconnected:
             # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Nobody knows its name.
             with suppress(ProtocolError):  # it is over already
                 await self.tasks.cancel(await self.tasks.find(call, result.task_id), "its caller has left")
         return result
 
     @staticmethod
-    def _wanted(tool: RegisteredTool | TaskTool, call: Call) -> FaceName | None:
+    def _wanted(tool: RegisteredTool | TaskTool, call: Call) -> TaskDesign | None:
         """Whether this call becomes a task, and of which design.
 
         Raises:
@@ -173,7 +173,7 @@ class TaskMethods:
 
     async def get(self, call: Call, channel: Channel) -> Struct:
         task = await self.tasks.find(call, call.params.task_id)
-        return FACES[task.face].state(task)
+        return TASK_VIEWS[task.design].state(task)
 
     async def list_tasks(self, call: Call, channel: Channel) -> Struct:
         """``tasks/list``: a page in the order of creation; the cursor is the last id of the page, sealed."""
@@ -190,13 +190,13 @@ class TaskMethods:
     async def result(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tasks/result``: in 2025-11-25 it waits for the end, and carries the task's questions meanwhile."""
         task = await self.tasks.find(call, call.params.task_id)
-        if not FACES[task.face].waits:
+        if not TASK_VIEWS[task.design].waits:
             return erlmcp_result(task)
         job = self.tasks.job(task.id)
         if job is not None:
             await self._attend(job, channel)
             task = job.machine
-        elif not task.over and self.tasks.durable is not None:
+        elif not task.ended and self.tasks.durable is not None:
             async with self.tasks.durable.followed(task, call) as job:
                 await self._attend(job, channel)
             task = job.machine
@@ -210,7 +210,7 @@ class TaskMethods:
             raise error_from_wire(found.code, found.message, found.data, codec.revision, codec.dialect)
         if found is None:
             # Its process is gone: nobody works on it any more.
-            raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.shown})
+            raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.public_id})
         return found
 
     async def visible(
@@ -220,7 +220,7 @@ class TaskMethods:
         if wish.task_ids is UNSET:
             return wish, []
         tasks = await self.tasks.known(call, wish.task_ids)
-        over = [detailed_task(task) for task in tasks if task.over]
+        over = [detailed_task(task) for task in tasks if task.ended]
         return replace(wish, task_ids=[task.id for task in tasks]), over
 
     # --- answering and ending -----------------------------------------------------------------------------
@@ -233,8 +233,8 @@ class TaskMethods:
 
     async def cancel(self, call: Call, channel: Channel) -> Struct:
         task = await self.tasks.find(call, call.params.task_id)
-        face = FACES[task.face]
-        if not (task.over and face.cancels_again):
+        face = TASK_VIEWS[task.design]
+        if not (task.ended and face.cancels_again):
             # Officially there is no reason: our clients give one under a name of our own.
             reason = call.meta.get(REASON) if call.params.reason is UNSET else call.params.reason
             await self.tasks.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
@@ -246,7 +246,7 @@ class TaskMethods:
         """Until the task is over, put its questions to the client on the stream of this very call."""
         asking: set[asyncio.Future[None]] = set()
         try:
-            while not job.machine.over:
+            while not job.machine.ended:
                 changed = job.changed()
                 asking |= {changed, *self._put_open_questions(job, channel)}
                 done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
@@ -258,13 +258,13 @@ class TaskMethods:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _put_open_questions(self, job: Job, channel: Channel) -> Iterator[asyncio.Future[None]]:
-        for key, question in job.machine.questions.items():
+        for key, question in job.machine.input_requests.items():
             if key not in job.taken:
                 job.taken.add(key)
                 yield asyncio.ensure_future(self._put(job, key, question, channel))
 
     async def _put(self, job: Job, key: str, question: InputRequest, channel: Channel) -> None:
-        asked = put(question)
+        asked = prepare_input(question)
         params = job.related(asked.params or RequestParams())
         try:
             answer = await channel.request(asked.method, params)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
-from ...core.task_views import FACES, detailed_task
+from ...core.task_views import TASK_VIEWS, detailed_task
 from ...errors import DovetailError
 from ...model import ProgressNotificationParams
 from .task_channel import PROGRESS
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def publish(server: Server, job: Job) -> None:
     """Tell the state the task is in now."""
     machine = job.machine
-    if machine.face == "extension":
+    if machine.design == "extension":
         server.hub.publish_task(detailed_task(machine))
         return
-    face = FACES[machine.face]
+    face = TASK_VIEWS[machine.design]
     _notify_session(job, face.notification, face.status(machine))
 
 
@@ -30,7 +30,7 @@ def say(server: Server, job: Job, params: ProgressNotificationParams) -> None:
     """The work says something about itself."""
     message = params.message if isinstance(params.message, str) else None
     total = None if params.total is UNSET else params.total
-    job.machine.say(message, params.progress, total, server.clock())
+    job.machine.report_progress(message, params.progress, total, server.clock())
     if message is not None:
         publish(server, job)
 
@@ -38,7 +38,7 @@ def say(server: Server, job: Job, params: ProgressNotificationParams) -> None:
 def tell(job: Job, method: str, params: Struct) -> None:
     """Progress and logs of a task. Of the extension they are no part."""
     machine = job.machine
-    if machine.face == "extension" or (method == PROGRESS and machine.progress_token is None):
+    if machine.design == "extension" or (method == PROGRESS and machine.progress_token is None):
         return
     _notify_session(job, method, job.related(params))
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...core.channel import Call
 from ...core.principal import key_of
-from ...core.task_machine import FaceName, TaskCaller, TaskMachine
+from ...core.task_machine import TaskCaller, TaskDesign, TaskMachine
 from ...errors import ProtocolError
 from ...model import ErlmcpCreateTaskRequestParams, ErlmcpTaskMetadata
 from ...model.meta import PROGRESS_TOKEN
@@ -61,7 +61,7 @@ def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
 
 
 def task_for(
-    call: Call, face: FaceName, wish: Wish, options: TaskOptions, now: float, caller: TaskCaller | None
+    call: Call, face: TaskDesign, wish: Wish, options: TaskOptions, now: float, caller: TaskCaller | None
 ) -> TaskMachine:
     """The task a ``tools/call`` becomes, as far as the options let its wishes come true."""
     ttl = round(options.ttl * 1000) if wish.ttl is None else max(wish.ttl, SHORTEST_TASK_TTL_MS)
@@ -69,7 +69,7 @@ def task_for(
     arguments = call.params.arguments
     return TaskMachine(
         id=f"{round(now * 1000):011x}{secrets.token_hex(16)}",
-        face=face,
+        design=face,
         created=now,
         updated=now,
         principal=key_of(call.principal),

@@ -28,7 +28,9 @@ class EndedTasks:
         self._ended: dict[str, Ended] = {}
 
     def add(self, task: TaskMachine) -> None:
-        self._ended[task.id] = Ended(task.principal, task.id, task.place, task.label, task.more)
+        self._ended[task.id] = Ended(
+            task.principal, task.id, task.quota_key, task.label, task.byte_quota_keys
+        )
         if len(self._ended) > self._limit:
             del self._ended[next(iter(self._ended))]
 

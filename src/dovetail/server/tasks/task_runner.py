@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from ...core.channel import Call
 from ...core.principal import key_of
-from ...core.task_machine import FaceName, TaskMachine
-from ...core.task_views import FACES
+from ...core.task_machine import TaskDesign, TaskMachine
+from ...core.task_views import TASK_VIEWS
 from ...drivers.middleware_chain import Next, Request
 from ...drivers.run import mask
 from ...drivers.shielding import to_the_end
@@ -73,7 +73,7 @@ class Tasks:
     # --- beginning ----------------------------------------------------------------------------------------
 
     async def begin(
-        self, request: Request, face: FaceName, wish: Wish, chain: Next, asking: Call, *, asks_first: bool
+        self, request: Request, face: TaskDesign, wish: Wish, chain: Next, asking: Call, *, asks_first: bool
     ) -> Struct | Raw:
         """Run the ``tools/call`` in ``request`` through ``chain`` as a task.
 
@@ -121,18 +121,18 @@ class Tasks:
         job.machine.parameters = arguments if arguments is UNSET else Raw(bytes(arguments))
         self._note_caller(job)
         await self._remember(job)
-        return FACES[job.machine.face].created(job.machine)
+        return TASK_VIEWS[job.machine.design].created(job.machine)
 
-    def _job(self, call: Call, face: FaceName, wish: Wish) -> Job:
+    def _job(self, call: Call, face: TaskDesign, wish: Wish) -> Job:
         caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     def _note_caller(self, job: Job) -> None:
         """Keep with the task on whose behalf it runs: other workers go on from there."""
-        carrier, durable = self._server.admission.carrier, self.durable
+        carrier, durable = self._server.admission.meta_provider, self.durable
         if carrier is not None:
-            job.call.meta = {**job.call.meta, **carrier.carry()}
+            job.call.meta = {**job.call.meta, **carrier.request_meta()}
         if durable is not None:
             job.machine.caller = durable.caller(job.call)
 
@@ -146,7 +146,9 @@ class Tasks:
         machine = job.machine
         steps = None if self.durable is None else self.durable.steps(machine)
         ask = partial(self._ask, job)
-        return TaskAsking(self._server, job.call, job.channel, ask, lambda key: key in machine.asked, steps)
+        return TaskAsking(
+            self._server, job.call, job.channel, ask, lambda key: key in machine.input_keys, steps
+        )
 
     async def _detach(self, job: Job) -> None:
         """The call is a task from here on: the client gets it, and the work begins."""
@@ -164,7 +166,7 @@ class Tasks:
         """Answer the call with its task."""
         first, job.first = job.first, None
         if first is not None and not first.done():
-            first.set_result(FACES[job.machine.face].created(job.machine))
+            first.set_result(TASK_VIEWS[job.machine.design].created(job.machine))
         job.begun()
 
     async def _start(self, job: Job) -> None:
@@ -176,11 +178,11 @@ class Tasks:
         if begins:
             machine.start(self._server.clock())
         await self._save(job)
-        if begins and machine.face == "erlmcp":
+        if begins and machine.design == "erlmcp":
             # Its documents: the server sends the status whenever it changes. Official peers never see pending.
             publish(self._server, job)
-        if job.timer is not None and machine.seconds is not None:
-            job.timer.reschedule(asyncio.get_running_loop().time() + machine.seconds)
+        if job.timer is not None and machine.time_limit is not None:
+            job.timer.reschedule(asyncio.get_running_loop().time() + machine.time_limit)
 
     async def _remember(self, job: Job, begin: Callable[[], None] = lambda: None) -> None:
         """Keep a new task, then ``begin``: both, or neither."""
@@ -254,13 +256,13 @@ class Tasks:
 
     def _left_to_others(self, job: Job) -> bool:
         """Whether another worker does it, or will once this one has stopped."""
-        if self.durable is None or job.machine.over or job.first is not None:
+        if self.durable is None or job.machine.ended or job.first is not None:
             return False
         return job.abandoned or self.durable.may_run_again(job.machine)
 
     async def _done(self, job: Job, result: Struct | Raw) -> None:
         if job.first is not None:
-            if job.machine.face == "extension":
+            if job.machine.design == "extension":
                 if not job.first.done():
                     job.first.set_result(result)
                 return
@@ -276,15 +278,15 @@ class Tasks:
 
     async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
         machine, now = job.machine, self._server.clock()
-        if machine.over:
+        if machine.ended:
             return
         ended = replace(machine)
         ended.complete(written, now, is_error=is_error)
         try:
             async with job.lock:
                 kept = await self._kept.put(ended, job.fence)
-                machine.more = ended.more
-                if kept and not machine.over:
+                machine.byte_quota_keys = ended.byte_quota_keys
+                if kept and not machine.ended:
                     machine.complete(written, now, is_error=is_error)
         except StoreFull:
             await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
@@ -297,7 +299,7 @@ class Tasks:
     async def _failed(self, job: Job, error: DovetailError) -> None:
         if job.first is not None and not job.first.done():
             job.first.set_exception(error)
-        if job.first is not None or job.machine.over:
+        if job.first is not None or job.machine.ended:
             return
         codec = job.call.codec
         code, message, data = wire_error(error, codec.revision, codec.dialect)
@@ -308,7 +310,7 @@ class Tasks:
 
     async def _ask(self, job: Job, questions: dict[str, InputRequest]) -> dict[str, asyncio.Future[Raw]]:
         loop = asyncio.get_running_loop()
-        job.machine.ask(questions, self._server.clock())
+        job.machine.request_input(questions, self._server.clock())
         waiting: dict[str, asyncio.Future[Raw]] = {key: loop.create_future() for key in questions}
         job.answers |= waiting
         for key, future in waiting.items():
@@ -330,12 +332,12 @@ class Tasks:
         """
         job = self._jobs.get(task.id)
         if job is None:
-            if self.durable is not None and task.answer(responses, call.codec, self._server.clock()):
+            if self.durable is not None and task.respond(responses, call.codec, self._server.clock()):
                 await self.durable.answer(task, responses)
             return
-        taken = job.machine.answer(responses, call.codec, self._server.clock())
+        taken = job.machine.respond(responses, call.codec, self._server.clock())
         for key in taken:
-            raw, future = job.machine.take_answer(key), job.answers.get(key)
+            raw, future = job.machine.take_response(key), job.answers.get(key)
             if raw is not None and future is not None and not future.done():
                 future.set_result(Raw(bytes(raw)))
         if taken:
@@ -366,14 +368,14 @@ class Tasks:
         """
         known = id if GENERATED.fullmatch(id) else await self._roster.called(call, id)
         machine = None if known is None else await self._load(key_of(call.principal), known)
-        if machine is None or machine.face not in (MODERN if call.revision.modern else LEGACY):
+        if machine is None or machine.design not in (MODERN if call.revision.modern else LEGACY):
             raise ProtocolError("task_not_found", data={"taskId": id[:NAME_ECHO]})
         return machine
 
     async def known(self, call: Call, ids: list[str]) -> list[TaskMachine]:
         """Those of ``ids`` that the caller may know of."""
         found = [await self._load(key_of(call.principal), id) for id in ids]
-        return [machine for machine in found if machine is not None and machine.face == "extension"]
+        return [machine for machine in found if machine is not None and machine.design == "extension"]
 
     async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
         """Tasks of the caller in the order of their creation: of the principal or, without one, of the session."""
@@ -439,7 +441,7 @@ class Tasks:
         """Let other workers see what was said, however often it is."""
         await asyncio.sleep(TASK_NOTES)
         try:
-            if not job.machine.over and job.first is None:
+            if not job.machine.ended and job.first is None:
                 await self._save(job)
         except StoreError as error:
             log.info("what task %s says was not kept: %s", job.machine.id, error.message)
@@ -454,7 +456,7 @@ class Tasks:
             mask(f"storing task {job.machine.id}")
         if job.abandoned:
             return
-        if job.machine.over:
+        if job.machine.ended:
             self._roster.ended.add(job.machine)
         publish(self._server, job)
         job.wake()
@@ -477,7 +479,7 @@ class Tasks:
         Raises:
             ProtocolError: of kind ``too_many_tasks``.
         """
-        machine.start_again(self._server.clock())
+        machine.restart(self._server.clock())
         job = Job(machine, call)
         job.fence = fence
         job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...core.task_machine import FaceName, TaskMachine
+from ...core.task_machine import TaskDesign, TaskMachine
 from ...stores.base import Store, split
 from ...stores.versioned_records import VersionedRecords
 from .owner_index import Ended, Owned, owner
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 TASK_GRACE: Final = 60.0
 """Seconds beyond its time to live for which a task is known to be unfinished."""
 
-LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
-MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
+LEGACY: Final[frozenset[TaskDesign]] = frozenset({"core", "erlmcp"})
+MODERN: Final[frozenset[TaskDesign]] = frozenset({"extension", "erlmcp"})
 """Designs whose tasks are there for the clients of an era."""
 WORK: Final = "work"
 """The folder that names the tasks somebody works on, or should."""
@@ -47,10 +47,10 @@ class KeptTasks:
         ttl = None if expires is None else expires - self._clock()
         if ttl is not None and ttl <= 0:
             return True
-        data, counted = _records.encode(machine), machine.more
+        data, counted = _records.encode(machine), machine.byte_quota_keys
         if self._counts_bytes:
             await self.owned.weigh(machine, len(data))
-            data = data if machine.more is counted else _records.encode(machine)
+            data = data if machine.byte_quota_keys is counted else _records.encode(machine)
         return await self.store.put(key_of(machine), data, ttl=ttl, fence=fence)
 
     async def load(self, principal: str | None, id: str) -> TaskMachine | None:
@@ -79,7 +79,7 @@ class KeptTasks:
         at = f"{folder}/{after}"
         while len(found) < size and (entries := await self.store.scan(folder, after=at, limit=size)):
             at = entries[-1][0]
-            found += [task for _, value in entries if (task := _records.decode(value)).face in LEGACY]
+            found += [task for _, value in entries if (task := _records.decode(value)).design in LEGACY]
         return found[:size]
 
     # --- who works on what ------------------------------------------------------------------------------------

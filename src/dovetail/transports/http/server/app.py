@@ -164,7 +164,7 @@ class HttpApp:
                 )
                 if isinstance(admitted, Call):
                     await self.stateless_handler.serve(admitted, exchange, task)
-                elif self.session_handler.takes(frame, exchange) and self._admission.bends(
+                elif self.session_handler.takes(frame, exchange) and self._admission.is_check_disabled(
                     "modern-header-on-legacy"
                 ):
                     await self.session_handler.post(
@@ -325,7 +325,9 @@ class HttpApp:
             await self._refuse(exchange, error, 415, guards.AS_IT_IS)
             return False
         found = parse_accept(exchange.headers.get("accept"))
-        if found & wanted != wanted and not (found and self._admission.bends(guards.WORKAROUNDS[found])):
+        if found & wanted != wanted and not (
+            found and self._admission.is_check_disabled(guards.WORKAROUNDS[found])
+        ):
             names = "application/json" if wanted == JSON else "application/json and text/event-stream"
             await self._refuse(exchange, ProtocolError("not_acceptable", f"Accept must list {names}"), 406)
             return False

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ....core.principal import Principal
-from ....core.route_handlers import Request, Response, Route
+from ....core.route_handlers import CustomRoute, RouteRequest, RouteResponse
 from ....drivers.middleware_chain import Door
 from ....drivers.run import mask
 from ....errors import RegistrationError
@@ -33,7 +33,7 @@ _FRAMING: Final = frozenset({
 })  # fmt: skip
 """Headers that only the HTTP server sets: a second one could split one response into two."""
 _STATUSES: Final = range(200, 600)
-Found = list[tuple[Route, dict[str, str]]]
+Found = list[tuple[CustomRoute, dict[str, str]]]
 
 
 def reserved_paths(service: HttpService, options: HttpOptions, identity: Identity) -> dict[str, str]:
@@ -112,14 +112,14 @@ class CustomRoutes:
     async def _answer(
         self,
         exchange: Exchange,
-        route: Route,
+        route: CustomRoute,
         params: Mapping[str, str],
         query: Mapping[str, str],
         body: bytes,
         principal: Principal | None,
     ) -> None:
         """Send the response of the handler. The client gets no details of an exception."""
-        request = Request(
+        request = RouteRequest(
             method=exchange.method,
             path=exchange.path,
             params=params,
@@ -142,7 +142,7 @@ class CustomRoutes:
             await exchange.answer(status, b"" if exchange.method == "HEAD" else said, headers, kind)
 
 
-def _chosen(found: Found, method: str) -> tuple[Route, dict[str, str]] | None:
+def _chosen(found: Found, method: str) -> tuple[CustomRoute, dict[str, str]] | None:
     """The route for ``method``. HEAD is a GET whose body is not sent."""
     for name in (method, "GET") if method == "HEAD" else (method,):
         for route, params in found:
@@ -152,7 +152,9 @@ def _chosen(found: Found, method: str) -> tuple[Route, dict[str, str]] | None:
 
 
 def _written(value: Any) -> tuple[int, bytes, Headers, tuple[str, str]]:
-    response = value if isinstance(value, Response) else Response(value, 204 if value is None else 200)
+    response = (
+        value if isinstance(value, RouteResponse) else RouteResponse(value, 204 if value is None else 200)
+    )
     body = response.body
     kind = TEXT_TYPE if isinstance(body, str) else JSON_TYPE
     if isinstance(body, bytes | bytearray):

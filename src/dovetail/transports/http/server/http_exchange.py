@@ -18,7 +18,7 @@ from ....core.admit import Admission
 from ....core.channel import Service
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
-from ....core.route_handlers import Route
+from ....core.route_handlers import CustomRoute
 from ....drivers.middleware_chain import Door, Middleware, Wrapper
 from ....errors import (
     LATER,
@@ -74,7 +74,7 @@ class HttpService(Service, Protocol):
     health: Health
     middleware: tuple[Middleware | Wrapper, ...]
 
-    def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
+    def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]: ...
 
     """The author's own, beside the endpoint."""
     runner: FunctionCaller

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct
 
-from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
+from ....core.channel import Call, Cancel, Event, Notice, PeerResponse, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -89,13 +89,13 @@ class SessionHandler:
             if self.shared is not None and id not in self.sessions:
                 return self._restored(posted, id)
             return self._refuse_session(exchange, live, frame)
-        problem = _problem(posted, live.session, self.service.admission.bends)
+        problem = _problem(posted, live.session, self.service.admission.is_check_disabled)
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, id=_id_of(frame), status=400)
         event = live.endpoint.receive_frame(
             frame, headers=posted.routing, principal=posted.principal, scope=exchange.scope
         )
-        if type(event) is Answer:
+        if type(event) is PeerResponse:
             (live.requests or live.ask()).answered(event)
             return exchange.answer(202)
         if type(event) is not Call:
@@ -126,7 +126,7 @@ class SessionHandler:
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
             return self._refuse_session(exchange, live)
-        problem = _problem(posted, live.session, self.service.admission.bends)
+        problem = _problem(posted, live.session, self.service.admission.is_check_disabled)
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, status=400)
         return self._batch(live, posted)
@@ -259,7 +259,7 @@ class SessionHandler:
     def _take(self, live: LiveSession, events: list[Event]) -> None:
         """Handle the messages of a batch that need no reply."""
         for event in events:
-            if isinstance(event, Answer):
+            if isinstance(event, PeerResponse):
                 live.ask().answered(event)
             elif isinstance(event, Notice):
                 self.service.receive_notification(event)
@@ -302,7 +302,7 @@ class SessionHandler:
             if live.listened or shared is not None:
                 data = live.endpoint.send_notification(method, params)
                 if data is not None and live.listened:
-                    # `Hub.refresh` sends these again if the session moves to another process.
+                    # `SubscriptionHub.refresh` sends these again if the session moves to another process.
                     self.sessions.log(live).general.write(data, lasting=method not in REFRESHED)
                 elif data is not None and shared is not None:
                     shared.notify(live, data)
@@ -341,7 +341,7 @@ class SessionHandler:
                 )
 
             await self._watched(exchange, calls, self._runner.together(calls, run))
-            answer = calls[0].batch.whole
+            answer = calls[0].batch.encoded
         self.sessions.settle(live)
         if channel.stream is not None:
             await channel.conclude(answer)

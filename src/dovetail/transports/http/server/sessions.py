@@ -374,7 +374,7 @@ class Sessions:
     def silence(self) -> None:
         """Send no notifications to sessions any more. Subscriptions stay in the store."""
         for entry in self:
-            entry.session.elsewhere = True
+            entry.session.notified_remotely = True
 
     def close(self) -> None:
         for entry in self:
