@@ -76,6 +76,45 @@ def test_the_exception_of_a_tool_is_shown_once_and_from_the_authors_file(tmp_pat
     assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR incident", done.stderr, re.MULTILINE)
 
 
+FORGOTTEN = """
+from dovetail import Context, Server
+server = Server("shop")
+
+@server.tool
+async def log(ctx: Context) -> str:
+    ctx.info("begun")
+    return "done"
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    return ctx.elicit("how many?", int).data
+
+@server.tool
+async def sample(ctx: Context) -> str:
+    return ctx.sample("a poem")
+
+@server.tool
+async def several(ctx: Context):
+    return ["a", ctx.elicit("how many?", int)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("log", "shop.py:7: RuntimeWarning: coroutine 'Context.info' was never awaited"),
+        ("ask", "coroutine 'Context.elicit' was never awaited"),
+        ("sample", "'await' is missing in front of a call of Context.sample"),
+        ("several", "'await' is missing in front of a call of Context.elicit"),
+    ],
+)
+def test_a_missing_await_is_reported_with_the_name_of_the_method(
+    tmp_path: Path, tool: str, said: str
+) -> None:
+    (tmp_path / "shop.py").write_text(FORGOTTEN)
+    assert said in command(tmp_path, "call", "shop.py", tool).stderr
+
+
 @pytest.mark.parametrize("text", [IMPORT, LIFESPAN], ids=["import", "lifespan"])
 @pytest.mark.parametrize(
     "words",
@@ -139,7 +178,7 @@ def test_frames_of_the_library_are_left_out_of_causes_and_groups_too() -> None:
         (("list", "localhost:8000"), "write http://localhost:8000"),
         (("inspect", "localhost/mcp"), "write http://localhost/mcp"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=["command", "file", "nothing near", "call", "list", "inspect"],
 )
 def test_a_wrong_command_line_says_what_was_meant(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = command(tmp_path, *words)

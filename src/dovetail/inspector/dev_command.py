@@ -66,7 +66,7 @@ class Reloading:
         # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
-        self.on_stderr: Callable[[bytes], None] = bytes
+        self.on_stderr: Callable[[bytes], object] = bytes
         """Gets what the server writes to stderr, besides the terminal."""
         self._said = ""
         self._failed = False

@@ -175,7 +175,9 @@ class Context:
         """
         if self._closed:
             self._check_open()
-        return self._asking.ask_one(Elicit(message, schema, key=key))
+        asking = self._asking.ask_one(Elicit(message, schema, key=key))
+        asking.__qualname__ = "Context.elicit"  # Python names it when `await` is missing
+        return asking
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None

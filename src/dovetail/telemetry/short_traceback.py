@@ -28,8 +28,8 @@ def _fold(found: traceback.TracebackException) -> None:
             _fold(one)
     frames = list(found.stack)
     start = next((i for i, frame in enumerate(frames) if not _is_library(frame.filename)), None)
-    if start is None and found.exc_type is not None and issubclass(found.exc_type, SyntaxError):
-        start = len(frames)  # the message itself names the file of the author
+    if start is None and hasattr(found, "filename"):
+        start = len(frames)  # a SyntaxError: its message names the file of the author
     if start is not None:
         kept = [frame for frame in frames[start:] if not frame.filename.startswith(_PACKAGE)]
         found.stack = traceback.StackSummary.from_list(kept)

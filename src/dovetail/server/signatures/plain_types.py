@@ -73,6 +73,8 @@ def _hook(value: Any) -> Any:
         return dict(cast("abc.Mapping[Any, Any]", value))
     if isinstance(value, abc.Iterable):
         return list(cast("abc.Iterable[Any]", value))
+    if isinstance(value, abc.Coroutine):
+        raise TypeError(f"'await' is missing in front of a call of {value.__qualname__}")
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 
