@@ -23,10 +23,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ..core.principal import Principal
 from ..errors import DovetailError, ProtocolError
 from ..model.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..server import Server
 from ..wire.revisions import newest
+from .in_memory_pair import caller_of
 
 RERUN_RUNS: Final = 100
 """Runs of one handler that `testing.rerun` goes through."""
@@ -78,6 +80,8 @@ async def rerun(
     *,
     answer: Answer | None = None,
     watch: Sequence[Callable[..., Any]] = (),
+    principal: Principal | str | None = None,
+    auth: str | None = None,
 ) -> Rerun:
     """Call ``tool`` and answer one question at a time, so that each costs a run of its own.
 
@@ -89,11 +93,12 @@ async def rerun(
         ProtocolError: the call ended in a JSON-RPC error.
         DovetailError: it was not over after `RERUN_RUNS` runs.
     """
+    caller = await caller_of(server, principal, auth)
     seen: dict[str, set[int]] = {}
     params: dict[str, Any] = {"name": tool, "arguments": dict(arguments or {})}
     for number in range(1, RERUN_RUNS + 1):
         with _watching(watch, seen, number):
-            result = await _call(server, params)
+            result = await _call(server, params, caller)
         if result.get("resultType") != "input_required":
             repeated = [Effect(what, tuple(sorted(runs))) for what, runs in seen.items() if len(runs) > 1]
             return Rerun(result, number, tuple(repeated))
@@ -102,11 +107,12 @@ async def rerun(
     raise DovetailError(f"{tool!r} was not done after {RERUN_RUNS} runs")
 
 
-async def _call(server: Server, params: Mapping[str, Any]) -> dict[str, Any]:
+async def _call(server: Server, params: Mapping[str, Any], caller: Principal | None) -> dict[str, Any]:
     meta = {PROTOCOL_VERSION: newest(modern=True).name, CLIENT_CAPABILITIES: CAPABILITIES}
     given = {name: value for name, value in params.items() if value is not None}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**given, "_meta": meta}}
-    reply = json.loads(await server.handle(json.dumps(message).encode()) or b"{}")
+    scope = {"transport": "memory", "principal": caller}
+    reply = json.loads(await server.handle(json.dumps(message).encode(), scope) or b"{}")
     if "error" in reply:
         error = reply["error"]
         kind = error.get("data", {}).get("kind", "internal_error")

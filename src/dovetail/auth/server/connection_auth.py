@@ -39,18 +39,35 @@ async def environment_principal(auth: Any) -> Principal | None:
     token = os.environ.get(TOKEN)
     if auth is None or not token:
         return None
-    scope, reason = {"transport": "stdio"}, "it is not accepted"
+    try:
+        return await token_principal(auth, token, {"transport": "stdio"})
+    except DovetailError as error:
+        text = f"the token in {TOKEN} is refused: {error.message}"
+        raise DovetailError(text, kind="authentication_failed") from None
+
+
+async def token_principal(auth: Any, token: str, scope: Mapping[str, Any]) -> Principal:
+    """The principal of ``token`` on a connection without headers.
+
+    Raises:
+        DovetailError: no verifier accepts the token.
+    """
+    reason = "it is not accepted"
     for verifier in as_verifier(auth).members():
         try:
             found = await verifier.verify(token, scope)
         except DovetailError as error:
             reason = error.message
+            continue
+        if found is None:
+            continue
+        if "cnf" in found.claims:
+            reason = "it is bound to a key, which cannot be proved here"
+        elif missing := set(verifier.scopes) - found.scopes:
+            reason = f"it lacks the scopes {', '.join(sorted(missing))}"
         else:
-            if found is not None and "cnf" not in found.claims:
-                return found
-            if found is not None:
-                reason = "it is bound to a key, which cannot be proved here"
-    raise DovetailError(f"the token in {TOKEN} is refused: {reason}", kind="authentication_failed")
+            return found
+    raise DovetailError(reason, kind="authentication_failed")
 
 
 def _part(name: Any, wanted: str) -> str | None:

@@ -55,7 +55,7 @@ class MemoryOpener(_Opener):
 
         running = lifespan(self._target.service)
         await running.__aenter__()
-        duplex = accept(self._target.service, scope={"transport": "memory"})
+        duplex = accept(self._target.service, principal=self._target.principal, scope={"transport": "memory"})
         link, _ = connect(conversation, duplex, limits=self._limits)
         self._sides[id(link)] = (duplex, running)
 

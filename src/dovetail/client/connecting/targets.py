@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ...core.channel import Link, Responder
+from ...core.principal import Principal
 from ...imported_packages import ORIGINALS, imported_packages
 from ..conversation import Conversation
 
@@ -68,6 +69,8 @@ class Target(Struct, frozen=True, kw_only=True):
     path: str = ""
     tls: bool = False
     service: Any = None
+    principal: Principal | None = None
+    """Who calls a service in this process."""
     every_revision: bool = False
     """The command is ``dovetail run``: it answers in every revision, so a process that ends has failed to start."""
 
