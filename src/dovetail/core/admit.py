@@ -277,6 +277,11 @@ class Admission:
         for watcher in self.watchers:
             watcher.undelivered(method)
 
+    def coerced(self, tool: str) -> None:
+        """Report a call whose arguments were coerced to their declared types."""
+        for watcher in self.watchers:
+            watcher.coerced(tool)
+
     def status_of(self, error: DovetailError, codec: Codec) -> int:
         """Return the HTTP status for a request that fails with ``error`` before anything was streamed."""
         return status_of(error, codec.revision, codec.dialect)

@@ -369,6 +369,10 @@ class Watcher(Protocol):
         """A notification could not be sent: the client does not read, or has disconnected."""
         ...
 
+    def coerced(self, tool: str) -> None:
+        """Arguments of a tool fitted only after texts in them were coerced to their declared types."""
+        ...
+
     def resumed(self) -> None:
         """A client reconnected to a stream and resumed it."""
         ...

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
 from ..errors import DovetailError
-from ..model import ResourceTemplateReference
+from ..json_schema.coercion import coerce
+from ..model import ResourceTemplateReference, Tool
 from ..settings import NAME_ECHO
 
 log = logging.getLogger("dovetail")
@@ -115,14 +116,19 @@ class Request(Struct, eq=False):
 
     @property
     def arguments(self) -> Any:
-        """The arguments of a tool or prompt as plain data; UNSET where there are none, or where they are no JSON."""
+        """The arguments of a tool or prompt as plain data; UNSET where there are none, or where they are not JSON.
+
+        Texts of a tool that this process has are coerced to their declared types, as before the handler runs.
+        """
         if self.call.method not in _NAMED:
             return UNSET
         given = self.call.params.arguments
         try:
-            return msgspec.json.decode(given) if isinstance(given, Raw) else given
+            found = msgspec.json.decode(given) if isinstance(given, Raw) else given
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return UNSET
+        definition = self.component.definition
+        return coerce(found, definition.input_schema)[0] if isinstance(definition, Tool) else found
 
     @property
     def meta(self) -> Mapping[str, Any]:

@@ -76,7 +76,7 @@ class ApiFunction(Function):
             self._tried = True
             self._validator = validator_of(self.input_schema)
         if self._validator is not None and (found := self._validator.problem(values)):
-            raise InvalidArguments(self.name, [found])
+            values = self.fitting(values, found, self._validator)
         missing = [name for name in self.input_schema.get("required", ()) if name not in values]
         if missing:
             raise InvalidArguments(self.name, [Problem(name, "is required") for name in missing])

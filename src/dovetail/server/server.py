@@ -74,6 +74,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "middleware": (Iterable, "a list of middleware"),
     "extensions": ((list, tuple), "a list of extensions"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
+    "strict_arguments": (bool, "True or False"),
     "clock": (Callable, "a function that tells the time"),
 }
 
@@ -97,6 +98,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
     and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` runs around every call.
     ``extensions`` add to the protocol: see `dovetail.extensions`.
+    ``strict_arguments=True`` refuses ``"5"`` for a number and ``"[1, 2]"`` for a list, which models send.
     ``client_workarounds=False`` refuses clients that break a rule in a way that is known.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
@@ -137,6 +139,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         store: Store | str | None = None,
         clock: Callable[[], float] = time.time,
         strict: bool = False,
+        strict_arguments: bool = False,
         client_workarounds: bool = True,
     ) -> None:
         check_kinds(_KINDS, locals())
@@ -145,6 +148,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.info = _implementation(name, version, icons, (title, description, website_url))
         self.clock, self.state_lifetime, self.auth = clock, state_lifetime, _checked(auth)
         self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
+        self.strict_arguments = strict_arguments
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
@@ -184,6 +188,9 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         once = self.pipeline.once = IdempotentCalls(self, store)
         self.before_store_closes = once.close
         self.pipeline.use(self.middleware)
+
+    def _note_coercion(self, tool: str) -> None:
+        self.admission.coerced(tool)
 
     def _bend(self, name: str) -> bool:
         """Whether a rule is bent for a client known to break it; the first such client loads the table."""

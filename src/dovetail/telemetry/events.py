@@ -122,6 +122,8 @@ class Events(Middleware):
     def undelivered(self, method: str) -> None:
         self.tell("notification_not_delivered", method=method)
 
+    def coerced(self, tool: str) -> None: ...
+
     def resumed(self) -> None: ...
 
 

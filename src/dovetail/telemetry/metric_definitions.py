@@ -56,6 +56,9 @@ _ALL: Final = (
     _counter("dovetail_refusals_total", "Requests refused by a guard or a limit, or as they came in.", "code"),
     _counter("dovetail_violations_total", "Messages that break the protocol, by what is wrong.", "kind"),
     _counter("dovetail_notifications_dropped_total", "Notifications that could not be delivered.", "method"),
+    _counter(
+        "dovetail_arguments_coerced_total", "Calls whose arguments fitted only after coercion.", "name", most=NAMES
+    ),
     _gauge("dovetail_sessions", "Legacy sessions held in memory."),
     _gauge("dovetail_streams", "Open event streams and WebSockets."),
     _gauge("dovetail_subscriptions", "Resources that clients have subscribed to."),

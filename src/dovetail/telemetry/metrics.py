@@ -260,6 +260,9 @@ class Metrics(Middleware):
     def undelivered(self, method: str) -> None:
         self.count("dovetail_notifications_dropped_total", method)
 
+    def coerced(self, tool: str) -> None:
+        self.count("dovetail_arguments_coerced_total", tool)
+
     def resumed(self) -> None:
         self.count("dovetail_reconnects_total")
 

@@ -77,6 +77,8 @@ class Registration:
 
     dialect: Dialect
     limits: Limits
+    strict_arguments: bool
+    """Whether tools refuse texts in place of numbers, lists and objects."""
     apps: Apps | None = None
     """Made with the first tool that has a page."""
 
@@ -96,6 +98,10 @@ class Registration:
         """By tag."""
         self.component_options: dict[str, Callable[[Any, Any], None]] = {}
         """What extensions make of the options they add, by option."""
+
+    def _note_coercion(self, tool: str) -> None:
+        """Count a call of ``tool`` whose arguments were coerced."""
+        raise NotImplementedError
 
     def changed(self, kind: Changed) -> None:
         """A list is another one now."""
@@ -141,6 +147,8 @@ class Registration:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
         chosen: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
         prepared = prepare_tool(target, input_schema=input_schema, **chosen)
+        if not options.get("strict_arguments", self.strict_arguments):
+            prepared.on_coerced = partial(self._note_coercion, prepared.name)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(

@@ -7,7 +7,7 @@ something did.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 
 from ...errors import ProtocolError, RegistrationError
 from ...json_schema.problem import Problem
+from ...json_schema.validation import Validator
 from ...model import PromptArgument
 from ...shapes import is_list, is_object
 from ..handles import with_handles
@@ -67,6 +68,8 @@ class Function(Prepared):
         """Checks and writes what the function returns; None when nothing was declared."""
         self.structured = True
         """Whether an object becomes structured content though no schema was declared."""
+        self.on_coerced: Callable[[], None] | None = None
+        """Called when arguments fit only after coercion; None refuses them: see `json_schema.coercion`."""
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -105,7 +108,35 @@ class Function(Prepared):
                 return asdict(self._decode(msgspec.json.encode(whole)))
             except (ValueError, RecursionError):
                 pass
+        if self.on_coerced is not None and (coerced := self._coerced(members)) is not None:
+            self.on_coerced()
+            return coerced
         raise InvalidArguments(self.name, self._problems(members)) from None
+
+    def _coerced(self, members: Members) -> dict[str, Any] | None:
+        """The keywords when texts such as ``"5"`` are read as the declared types; None if they do not fit either."""
+        from ...json_schema.coercion import coerce  # only a wrong call needs it
+
+        try:
+            value, count = coerce(msgspec.json.decode(msgspec.json.encode(members)), self.input_schema)
+            return asdict(self._decode(msgspec.json.encode(_without_fractions(value)))) if count else None
+        except (ValueError, RecursionError):
+            return None
+
+    def fitting(self, values: dict[str, Any], found: Problem, validator: Validator) -> dict[str, Any]:
+        """The arguments after coercion, for a schema that is checked as a whole.
+
+        Raises:
+            InvalidArguments: they do not fit either.
+        """
+        if self.on_coerced is not None:
+            from ...json_schema.coercion import coerce  # only a wrong call needs it
+
+            coerced, count = coerce(values, self.input_schema)
+            if count and validator.problem(coerced) is None:
+                self.on_coerced()
+                return coerced
+        raise InvalidArguments(self.name, [found])
 
     def _problems(self, members: Members) -> list[Problem]:
         found = validation_errors.unknown((name for name in members if name not in self._types), self._types)
@@ -159,7 +190,7 @@ class RawFunction(Function):
         if not is_object(values):
             raise _no_object(self.name)
         if found := self._validator.problem(values):
-            raise InvalidArguments(self.name, [found])
+            values = self.fitting(values, found, self._validator)
         if self._parameter is not None:
             return {self._parameter: values}
         if lost := self._taken.intersection(values):
