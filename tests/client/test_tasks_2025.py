@@ -224,7 +224,7 @@ class Asker:
             await asyncio.sleep(0)
             if id in self.answers:
                 return self.answers[id]
-        raise AssertionError("no answer came")
+        raise AssertionError("no response received")
 
 
 SAMPLE = {"messages": [], "maxTokens": 5, "task": {"ttl": 60000}}

@@ -10,7 +10,7 @@ import pytest
 
 from dovetail import Context, Server
 from dovetail.core.principal import Principal
-from dovetail.drivers.shielding import to_the_end
+from dovetail.drivers.shielding import run_to_completion
 from dovetail.server.handles import owner
 from dovetail.stores import SqliteStore, StoreUnavailable
 from tests.support.aio import run
@@ -318,7 +318,7 @@ async def test_who_is_cancelled_twice_still_does_what_belongs_together() -> None
         await gate.wait()
         done.append("both")
 
-    task = asyncio.create_task(to_the_end(writes()))
+    task = asyncio.create_task(run_to_completion(writes()))
     for _ in range(3):
         await turns(2)
         task.cancel()

@@ -340,7 +340,7 @@ async def test_a_handler_s_question_nobody_answers_ends_and_is_taken_back() -> N
     service = Parrot(Limits(client_response_timeout=0.02), asking=asking)
     client, duplex = await connected(service, "2025-06-18", answers={"roots/list": lambda params: None})
     assert said(await client.request("tools/call", call("asking"))) == "went on"
-    assert (failures[0].cause, failures[0].message) == ("idle", "the client did not answer in time")
+    assert (failures[0].cause, failures[0].message) == ("idle", "the client did not respond in time")
     cancelled = await client.notification("notifications/cancelled")
     assert cancelled["requestId"] == client.questions[0]["id"]
     assert not duplex.endpoint.pending

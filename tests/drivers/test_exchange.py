@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.core.channel import Call, Channel, ServerRequestsNotSupported, Session
-from dovetail.drivers.exchange import NOBODY, Writer, exchange
+from dovetail.drivers.exchange import NULL_WRITER, ResponseWriter, exchange
 from dovetail.drivers.run import Runner
 from dovetail.errors import ProtocolError, Refusal
 from dovetail.model import ClientCapabilities, ProgressNotificationParams, RequestParams
@@ -58,7 +58,7 @@ async def exchanged(service: Parrot, name: str) -> tuple[int, Any, Pages]:
 
 
 async def batched(
-    service: Parrot, *messages: Any, writer: Writer = NOBODY, runner: Runner | None = None
+    service: Parrot, *messages: Any, writer: ResponseWriter = NULL_WRITER, runner: Runner | None = None
 ) -> tuple[int, Any]:
     data = json.dumps(messages).encode()
     status, reply = await exchange(service, data, session=session(service), writer=writer, runner=runner)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.drivers.heartbeat import Heartbeat, answers_ping, repeat
+from dovetail.drivers.heartbeat import Heartbeat, repeat, responds_to_ping
 from dovetail.errors import ProtocolError, RequestTimeout
 from tests.support.aio import run
 from tests.support.process import Served, started
@@ -74,7 +74,7 @@ async def test_an_answer_to_a_ping_shows_that_a_client_is_there(
         if error is not None:
             raise error
 
-    assert await answers_ping(ping(), errors_count=errors_count) is alive
+    assert await responds_to_ping(ping(), errors_count=errors_count) is alive
 
 
 def wake_ups(pid: int) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.drivers.process_pool import Processes, WorkerLost, locate
+from dovetail.drivers.process_pool import ProcessPool, WorkerLost, locate
 from dovetail.errors import RegistrationError, ToolError
 from tests.support.aio import run
 from tests.support.rawclient import until
@@ -89,7 +89,7 @@ def gone(pid: int) -> bool:
 
 @run
 async def test_functions_arguments_and_results_travel() -> None:
-    pool = Processes(1)
+    pool = ProcessPool(1)
     assert await pool.run(mirrored, Point(1, 2)) == Point(2, 1)
     assert await pool.run(later, value=5) == 5
     assert await pool.run(counted, 1) == 2
@@ -101,7 +101,7 @@ async def test_functions_arguments_and_results_travel() -> None:
 
 @run
 async def test_what_a_function_raises_is_raised_here_with_its_trace() -> None:
-    pool = Processes(1)
+    pool = ProcessPool(1)
     with pytest.raises(ToolError, match="readable") as caught:
         await pool.run(failing, "readable")
     assert caught.value.data == {"why": "test"}
@@ -113,7 +113,7 @@ async def test_what_a_function_raises_is_raised_here_with_its_trace() -> None:
 
 @run
 async def test_a_cancelled_call_kills_its_process_and_the_next_gets_another(tmp_path: Path) -> None:
-    pool = Processes(1)
+    pool = ProcessPool(1)
     file = tmp_path / "pid"
     spin = asyncio.ensure_future(pool.run(spinning, str(file)))
     await until(lambda: file.exists() and file.read_text())
@@ -128,7 +128,7 @@ async def test_a_cancelled_call_kills_its_process_and_the_next_gets_another(tmp_
 
 @run
 async def test_a_process_that_dies_is_reported_and_replaced() -> None:
-    pool = Processes(1)
+    pool = ProcessPool(1)
     with pytest.raises(WorkerLost, match="-9"):
         await pool.run(suicide)
     assert await pool.run(later, 1) == 1
@@ -137,7 +137,7 @@ async def test_a_process_that_dies_is_reported_and_replaced() -> None:
 
 @run
 async def test_prints_in_a_worker_do_not_disturb_it() -> None:
-    pool = Processes(1)
+    pool = ProcessPool(1)
     assert await pool.run(printing) == 0
     assert await pool.run(later, 1) == 1
     await pool.close()
@@ -145,7 +145,7 @@ async def test_prints_in_a_worker_do_not_disturb_it() -> None:
 
 @run
 async def test_no_more_processes_than_the_limit() -> None:
-    pool = Processes(2)
+    pool = ProcessPool(2)
     pids = await asyncio.gather(*(pool.run(os.getpid) for _ in range(6)))
     assert len(set(pids)) <= 2
     await pool.close()
@@ -165,10 +165,10 @@ def test_functions_of_a_script_and_of_a_file_without_a_name_run_too(tmp_path: Pa
     script.write_text(
         "import asyncio\n"
         "from dataclasses import dataclass\n"
-        "from dovetail.drivers.process_pool import Processes\n"
+        "from dovetail.drivers.process_pool import ProcessPool\n"
         "@dataclass\nclass P:\n    x: int\n"
         "def double(p):\n    return P(p.x * 2)\n"
-        "async def main():\n    pool = Processes(1)\n"
+        "async def main():\n    pool = ProcessPool(1)\n"
         # It gives the main module a second name, which must not be taken for the script.
         "    await pool.run(exec, 'import multiprocessing')\n"
         "    print(await pool.run(double, P(21)))\n    await pool.close()\n"
@@ -183,8 +183,8 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         "import asyncio, os, sys\nsys.path[:0] = sys.argv[1:]\n"
-        "from dovetail.drivers.process_pool import Processes\nfrom tests.drivers.test_process_pool import spinning\n"
-        f"asyncio.run(Processes(1).run(spinning, {str(tmp_path / 'pid')!r}))\n"
+        "from dovetail.drivers.process_pool import ProcessPool\nfrom tests.drivers.test_process_pool import spinning\n"
+        f"asyncio.run(ProcessPool(1).run(spinning, {str(tmp_path / 'pid')!r}))\n"
     )
     root = str(Path(__file__).parents[2])
     with subprocess.Popen([sys.executable, str(script), root]) as parent:

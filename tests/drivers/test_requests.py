@@ -11,7 +11,7 @@ import pytest
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Notice, PeerResponse
 from dovetail.core.endpoint import Endpoint
-from dovetail.drivers.requests import OnProgress, Outgoing, Requests
+from dovetail.drivers.requests import OnProgress, OutgoingRequest, Requests
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.model import ListRootsResult
 from dovetail.settings import Limits, Timeouts
@@ -177,10 +177,10 @@ async def test_a_listener_that_fails_does_not_hurt_the_request() -> None:
 async def test_while_we_answer_the_peer_the_silence_is_ours() -> None:
     asker = Asker()
     asked = await asker.ask(Timeouts(idle=1, total=None))
-    asker.requests.answering += 1
+    asker.requests.serving += 1
     asker.clock.advance(10)
     assert not asked.done()
-    asker.requests.answering -= 1
+    asker.requests.serving -= 1
     asker.requests.touch_all()
     asker.clock.advance(0.9)
     await asyncio.sleep(0)
@@ -245,7 +245,7 @@ async def test_more_than_may_wait_stand_in_a_queue_until_others_end() -> None:
 async def test_the_queue_has_limits_and_an_end() -> None:
     asker = Asker(limits=Limits(max_outgoing_requests=1))
     first = await asker.ask()
-    with pytest.raises(RequestTimeout, match="too many"):
+    with pytest.raises(RequestTimeout, match="no request slot"):
         await asker.requests.request("roots/list", None, Timeouts(idle=None, total=0.01))
     waiting = asyncio.ensure_future(asker.requests.request("roots/list"))
     await asyncio.sleep(0)
@@ -264,11 +264,11 @@ class Exchanging(Asker):
     def __init__(self, revision: str = MODERN) -> None:
         super().__init__("client", revision)
         self.requests.exchange = self.exchange
-        self.given: list[Outgoing] = []
+        self.given: list[OutgoingRequest] = []
         self.closed = 0
         self.open = asyncio.Event()
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def exchange(self, outgoing: OutgoingRequest) -> None:
         self.given.append(outgoing)
         outgoing.status = 207
         try:
@@ -298,7 +298,7 @@ async def test_an_exchange_runs_in_the_task_of_the_caller() -> None:
 async def test_an_exchange_that_ends_without_an_answer_is_an_error() -> None:
     asker = Exchanging()
     asker.open.set()
-    with pytest.raises(TransportError, match="without an answer"):
+    with pytest.raises(TransportError, match="before it sent a response"):
         await asker.requests.request("prompts/list")
     assert not asker.requests.waiting
 

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from dovetail.drivers.thread_pool import DaemonExecutor, Threads
+from dovetail.drivers.thread_pool import DaemonExecutor, ThreadPool
 from tests.support.aio import run
 from tests.support.waiting import HANG, turns, until
 
@@ -32,14 +32,14 @@ def workers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "test-pool"]
 
 
-async def gone(pool: Threads) -> None:
+async def gone(pool: ThreadPool) -> None:
     pool.close()
     await until(lambda: not workers())
 
 
 @run
 async def test_a_function_runs_elsewhere_with_our_context_and_its_result_comes_back() -> None:
-    pool = Threads(2, name="test-pool")
+    pool = ThreadPool(2, name="test-pool")
     word.set("ours")
     assert await pool.run(lambda a, *, b: (a, b, word.get(), threading.current_thread().daemon), 1, b=2) == (
         1,
@@ -52,7 +52,7 @@ async def test_a_function_runs_elsewhere_with_our_context_and_its_result_comes_b
 
 @run
 async def test_what_it_raises_is_raised_here() -> None:
-    pool = Threads(1, name="test-pool")
+    pool = ThreadPool(1, name="test-pool")
     with pytest.raises(ZeroDivisionError):
         await pool.run(lambda: 1 / 0)
     with pytest.raises(RuntimeError, match="StopIteration"):
@@ -63,7 +63,7 @@ async def test_what_it_raises_is_raised_here() -> None:
 
 @run
 async def test_no_more_threads_than_the_limit_and_the_rest_wait_their_turn() -> None:
-    pool = Threads(3, name="test-pool")
+    pool = ThreadPool(3, name="test-pool")
     most = running = 0
     lock = threading.Lock()
     three = threading.Barrier(3)
@@ -86,7 +86,7 @@ async def test_no_more_threads_than_the_limit_and_the_rest_wait_their_turn() -> 
 
 @run
 async def test_a_cancelled_call_that_has_not_begun_never_begins() -> None:
-    pool = Threads(1, name="test-pool")
+    pool = ThreadPool(1, name="test-pool")
     stuck = Stuck()
     first = asyncio.ensure_future(pool.run(stuck))
     begun: list[int] = []
@@ -107,7 +107,7 @@ class Heavy:
 
 @run
 async def test_a_cancelled_call_that_has_not_begun_lets_go_of_its_arguments() -> None:
-    pool = Threads(1, name="test-pool")
+    pool = ThreadPool(1, name="test-pool")
     stuck = Stuck()
     first = asyncio.ensure_future(pool.run(stuck))
     heavy = Heavy()
@@ -129,7 +129,7 @@ async def test_a_cancelled_call_that_has_not_begun_lets_go_of_its_arguments() ->
 
 @run
 async def test_threads_that_never_return_are_replaced_so_that_others_are_served() -> None:
-    pool = Threads(2, name="test-pool")
+    pool = ThreadPool(2, name="test-pool")
     holding = [Stuck() for _ in range(4)]
     for one in holding[:2]:
         call = asyncio.ensure_future(pool.run(one))
@@ -155,7 +155,7 @@ async def test_threads_that_never_return_are_replaced_so_that_others_are_served(
 @run
 async def test_no_call_is_lost_between_cancellations_and_closings() -> None:
     chance = random.Random(7)
-    pool = Threads(3, name="test-pool")
+    pool = ThreadPool(3, name="test-pool")
     for _ in range(60):
         calls = [asyncio.ensure_future(pool.run(time.sleep, chance.random() / 500)) for _ in range(6)]
         await turns(chance.randrange(40))
@@ -172,7 +172,7 @@ async def test_no_call_is_lost_between_cancellations_and_closings() -> None:
 @run
 async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dovetail.drivers.thread_pool.IDLE_THREAD_SECONDS", 0.02)
-    pool = Threads(4, name="test-pool")
+    pool = ThreadPool(4, name="test-pool")
     await asyncio.gather(*(pool.run(time.sleep, 0.01) for _ in range(4)))
     await until(lambda: not workers())
     assert await pool.run(lambda: "again") == "again"
@@ -181,7 +181,7 @@ async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -
 
 @run
 async def test_the_executor_behind_to_thread_never_waits_for_its_threads() -> None:
-    pool = Threads(2, name="test-pool")
+    pool = ThreadPool(2, name="test-pool")
     loop = asyncio.get_running_loop()
     loop.set_default_executor(DaemonExecutor(pool))
     assert await asyncio.to_thread(lambda: "done") == "done"
@@ -203,7 +203,7 @@ def _refuse() -> None:
 
 @run
 async def test_giving_up_after_the_pool_was_closed_starts_no_thread() -> None:
-    pool = Threads(4, name="test-pool")
+    pool = ThreadPool(4, name="test-pool")
     begun, gate = threading.Semaphore(0), threading.Event()
 
     def busy() -> None:
@@ -225,7 +225,7 @@ async def test_giving_up_after_the_pool_was_closed_starts_no_thread() -> None:
 
 @run
 async def test_jobs_of_to_thread_that_are_given_up_leave_the_queue_at_once() -> None:
-    pool = Threads(1, name="test-pool")
+    pool = ThreadPool(1, name="test-pool")
     asyncio.get_running_loop().set_default_executor(DaemonExecutor(pool))
     release = threading.Event()
     first = asyncio.ensure_future(asyncio.to_thread(release.wait))

@@ -187,12 +187,12 @@ async def test_a_layer_that_raises_is_masked_and_the_next_call_is_served(
     assert reply is not None
     assert b"-32603" in reply
     assert b"secret" not in reply
-    assert "the middleware Broken failed on notifications/roots/list_changed" in caplog.text
+    assert "middleware failed notification=notifications/roots/list_changed middleware=Broken" in caplog.text
 
 
 @pytest.mark.parametrize("wrong", [Noting, "rate", 3])
 def test_what_is_no_layer_is_said_at_once(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="a middleware is a Middleware or a function"):
+    with pytest.raises(TypeError, match="middleware must be a Middleware instance"):
         shop(wrong)
 
 

@@ -134,7 +134,7 @@ SHOWN_BY_NAME = (
 """Kinds whose test is in another file and quotes the kind."""
 
 SHOWN_BY_EVIDENCE = {
-    "notification_not_delivered": "was not delivered",
+    "notification_not_delivered": "notification not delivered",
     "unsupported_media_type": "status == 415",
     "not_acceptable": "status == 406",
     "access_denied": "status == 403",

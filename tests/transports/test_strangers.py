@@ -12,7 +12,7 @@ import pytest
 from dovetail import Server
 from dovetail.core.admit import MAX_INITIALIZE_BYTES
 from dovetail.core.phases import MAX_CAPABILITIES_BYTES
-from dovetail.drivers.duplex import VIOLATIONS
+from dovetail.drivers.duplex import MAX_INVALID_MESSAGES
 from dovetail.transports import tcp
 from tests.support.aio import run
 from tests.support.waiting import HANG
@@ -103,7 +103,7 @@ async def test_a_peer_that_began_well_may_be_wrong_a_few_times() -> None:
     marks: list[str] = []
     async with connected(marks) as wire:
         assert "result" in await wire.ask(CALL)
-        for _ in range(VIOLATIONS):
+        for _ in range(MAX_INVALID_MESSAGES):
             assert "error" in await wire.ask(b"rubbish\n")
         assert "result" in await wire.ask(CALL)
         wire.writer.write(b"rubbish\n" + INNER)

@@ -30,7 +30,7 @@ from ..core.channel import (
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..drivers.clock import Clock
-from ..drivers.requests import Exchange, Outgoing, Requests
+from ..drivers.requests import Exchange, OutgoingRequest, Requests
 from ..drivers.run import Runner
 from ..errors import TransportError
 from ..wire.frames import RequestId
@@ -75,7 +75,7 @@ class Conversation(PlainChannel):
         self._on_message = on_message
         """Called with the sender and the bytes of every message."""
         self._answering: dict[Call, asyncio.Task[None]] = {}
-        self.asked_about: dict[Call, Outgoing | None] = {}
+        self.asked_about: dict[Call, OutgoingRequest | None] = {}
         """Questions of the server, and which request of ours each belongs to, where that is certain."""
         self._oversized: TransportError | None = None
         self._frames: list[bytes] = []
@@ -88,11 +88,11 @@ class Conversation(PlainChannel):
         begun = loop.time()
         if deadline is not None:
             deadline.reschedule(None)
-        self.requests.answering += 1
+        self.requests.serving += 1
         try:
             yield
         finally:
-            self.requests.answering -= 1
+            self.requests.serving -= 1
             self.requests.touch_all()
             if deadline is not None and when is not None:
                 deadline.reschedule(when + loop.time() - begun)
@@ -210,7 +210,7 @@ class Conversation(PlainChannel):
             case Violation():
                 self._dropped(event.kind, event.detail)
                 if event.late is not None:
-                    self.requests.came_late(*event.late)
+                    self.requests.answered_late(*event.late)
 
     def _drop_unreadable(self) -> None:
         """A broken answer is not answered: that would be one more message the server cannot place."""
@@ -243,7 +243,7 @@ class Conversation(PlainChannel):
         else:
             self._peer.receive_notification(notice)
 
-    def _asked_about(self) -> Outgoing | None:
+    def _asked_about(self) -> OutgoingRequest | None:
         """The request whose exchange brought what comes in just now, or the only one but pings."""
         waiting = [sent for sent in self.requests.waiting.values() if sent.method not in (LISTEN, "ping")]
         exchange = asyncio.current_task()
@@ -254,13 +254,13 @@ class Conversation(PlainChannel):
 
     async def _answer(self, call: Call) -> None:
         """Serve one question of the server. Idle limits stand still meanwhile: the silence is ours."""
-        self.requests.answering += 1
+        self.requests.serving += 1
         try:
             data, _ = await self._runner.run(call, self, self.endpoint)
             if data is not None:
                 self._write(data)
         finally:
-            self.requests.answering -= 1
+            self.requests.serving -= 1
             self.requests.touch_all()
 
     # --- the end --------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class Conversation(PlainChannel):
 
 
 def _reporting(exchange: Exchange, on_message: OnMessage) -> Exchange:
-    async def tapped(outgoing: Outgoing) -> None:
+    async def tapped(outgoing: OutgoingRequest) -> None:
         on_message("client", outgoing.data)
         await exchange(outgoing)
 

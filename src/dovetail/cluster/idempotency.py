@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..drivers.middleware_chain import Next, Request, Respond
-from ..drivers.shielding import to_the_end
+from ..drivers.shielding import run_to_completion
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
@@ -132,7 +132,7 @@ class IdempotentCalls:
             except asyncio.CancelledError:
                 await asyncio.wait([claim])
                 if not claim.exception() and claim.result():
-                    await to_the_end(self._settle(name, me, None, not_run=True))
+                    await run_to_completion(self._settle(name, me, None, not_run=True))
                 raise
             if fence is None:
                 continue  # somebody was faster
@@ -219,7 +219,7 @@ class IdempotentCalls:
         finally:
             beat.cancel()
             keep = None if record is None else self._keep(name, record, fence, call)
-            await to_the_end(self._settle(name, me, keep, not_run=not_run))
+            await run_to_completion(self._settle(name, me, keep, not_run=not_run))
 
     async def _settle(
         self, name: str, me: str, keep: Coroutine[Any, Any, int] | None, *, not_run: bool

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ..core.channel import Cancel, Event, PeerResponse, Violation
 from ..core.endpoint import CANCELLED
 from ..core.principal import Principal
-from ..drivers.shielding import to_the_end
+from ..drivers.shielding import run_to_completion
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
@@ -177,7 +177,7 @@ class SharedSessions:
             ProtocolError: the session has ended meanwhile.
         """
         # What is wished for is noted now: another change that is written first makes the session be as that one says.
-        await to_the_end(self._save(live, live.kept, wished(live.kept, live.session), listener))
+        await run_to_completion(self._save(live, live.kept, wished(live.kept, live.session), listener))
 
     async def _save(
         self, live: LiveSession, before: StoredSession, wish: StoredSession, listener: str | None
@@ -238,7 +238,7 @@ class SharedSessions:
 
     async def end(self, live: LiveSession) -> None:
         """The client has ended it: everywhere. Raises: StoreError."""
-        await to_the_end(self._end(live))
+        await run_to_completion(self._end(live))
 
     async def _end(self, live: LiveSession) -> None:
         gone, places = await self._store.delete(_key(live)), live.kept.places

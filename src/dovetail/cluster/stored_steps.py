@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct
 
 from ..core.channel import Call
 from ..drivers.heartbeat import repeat
-from ..drivers.shielding import to_the_end
+from ..drivers.shielding import run_to_completion
 from ..errors import ProtocolError
 from ..server.handles import owner
 from ..server.registry.component_tables import RegisteredTool
@@ -87,7 +87,7 @@ class Steps:
                     raise ProtocolError("call_interrupted", data={"step": key})
                 return await self._do(name, me, fence, work)
             finally:
-                await to_the_end(self._store.lease(name, me, 0))
+                await run_to_completion(self._store.lease(name, me, 0))
 
     async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
         await self._store.put(name, _steps.encode(_Step()), ttl=self._ttl, fence=fence)
@@ -98,12 +98,12 @@ class Steps:
             await self._store.delete(name)  # it says itself that it was not done
             raise
         except BaseException:
-            await to_the_end(self._make_room(name, 0))  # nobody knows, which is kept as well
+            await run_to_completion(self._make_room(name, 0))  # nobody knows, which is kept as well
             raise
         finally:
             beat.cancel()
         # It is done: that has to be known, though the call is cancelled in this moment.
-        await to_the_end(self._note(name, fence, _steps.encode(_Step(True, value))))
+        await run_to_completion(self._note(name, fence, _steps.encode(_Step(True, value))))
         return value
 
     async def _note(self, name: str, fence: int, done: bytes) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from ..client.conversation import Conversation
 from ..core.channel import Call, Link
-from ..drivers.requests import Outgoing
+from ..drivers.requests import OutgoingRequest
 from ..errors import TransportError
 from ..model.meta import VIA
 from .versions import CREATED_TASK, MESSAGE, METADATA, REQUEST, STREAMS, Sdk, load
@@ -150,7 +150,7 @@ class MemorySession(Link):
         call = incoming.get()
         self._put(self._messages.wrap(message, {} if call is None else call.scope, released))
 
-    async def _exchange(self, outgoing: Outgoing) -> None:
+    async def _exchange(self, outgoing: OutgoingRequest) -> None:
         """Send a request, and receive in the caller's task what the original sends about it."""
         if self._closed:
             raise TransportError("the original server has ended this session", cause="closed")

@@ -1,1 +1,2 @@
-"""Where the core meets tasks: *duplex* for a lasting peer, *exchange* for one call, pools for what blocks."""
+"""Drivers run calls: ``duplex`` on a lasting connection, ``exchange`` for a single request, and pools for
+blocking code."""

@@ -10,7 +10,10 @@ from ..errors import Refusal
 
 
 class CancelledCalls:
-    """The cancelled calls of one connection or session. At most ``maximum`` may be unfinished at a time."""
+    """The cancelled calls of one connection or session whose task still runs.
+
+    At most ``maximum`` are allowed.
+    """
 
     __slots__ = ("_maximum", "tasks")
 
@@ -19,7 +22,7 @@ class CancelledCalls:
         self.tasks: set[asyncio.Task[Any]] = set()
 
     def cancel(self, task: asyncio.Task[Any]) -> None:
-        """Cancel ``task``; call `finished` when it has ended."""
+        """Cancel ``task``. Call `finished` when it has ended."""
         self.tasks.add(task)
         task.cancel()
 
@@ -27,5 +30,5 @@ class CancelledCalls:
         self.tasks.discard(task)
 
     def refusal(self) -> Refusal | None:
-        """Why no further call may begin, if so."""
+        """Return the refusal for a new call if too many cancelled calls still run, else None."""
         return too_many_requests() if len(self.tasks) >= self._maximum else None

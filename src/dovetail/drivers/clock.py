@@ -1,4 +1,4 @@
-"""Time as the client sees it: the event loop's, or a test's own (`dovetail.testing.FakeClock`)."""
+"""Clocks for timeouts and delays: the event loop's clock, or a test clock (`dovetail.testing.FakeClock`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What waits and limits are measured with. Times are seconds from an arbitrary beginning."""
+    """Measures timeouts and delays. Times are seconds from an arbitrary starting point."""
 
     def time(self) -> float: ...
 
@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class LoopClock:
-    """The clock of the running event loop. Only differences are ever used, so it need not be asked for the time."""
+    """The clock of the running event loop. Only differences between its times have a meaning."""
 
     time = staticmethod(time.monotonic)
 

@@ -1,10 +1,10 @@
-"""A lasting peer: one endpoint, one link, one task for each request of the peer.
+"""The driver for a lasting connection: one endpoint, one link, one task per request of the peer.
 
-The link calls `Duplex.received` with every message; everything that can be settled at once (answers,
-cancellations, refusals) is settled inside that call, and a request becomes one task that runs the service and
-writes what it returns. There is no queue, no reader and no writer. Answers that are ready in the same turn of
-the event loop leave in one write; a lone answer leaves at once. Servers and clients use the same class: `request` and
-`notify` are there on both sides.
+The link calls `Duplex.received` with every message. Responses, cancellations and refusals take effect inside
+that call. A request becomes one task that runs the service and writes the response. There are no queues and
+no reader or writer tasks. Responses that are ready in the same event loop iteration are sent in one write; a
+single response is sent at once. Servers and clients use the same class; both sides have `request` and
+`notify`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from .heartbeat import ConnectionHeartbeat
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
-VIOLATIONS: Final = 8
-"""Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
+MAX_INVALID_MESSAGES: Final = 8
+"""Invalid messages that a peer on TCP or a WebSocket may send. One more closes the connection."""
 
 log = logging.getLogger("dovetail")
 
 SHUTDOWN: Final = "shutdown"
-"""An extension of erlmcp: answered, then the connection ends."""
+"""An erlmcp extension: the server responds, then closes the connection."""
 
 
 class CallChannel(PlainChannel, Struct, eq=False):
@@ -65,26 +65,30 @@ class CallChannel(PlainChannel, Struct, eq=False):
         if data is None:
             return
         if self.call.method == LISTEN:
-            duplex.offer(method, data)  # nobody drains between changes
+            # the notifications of a listen stream have no task that waits for the peer
+            duplex.notify_when_writable(method, data)
         else:
             duplex.write(data)
 
     async def request(self, method: str, params: Struct) -> Any:
         if self.call.session is None:
-            # 2026-07-28: the server sends no requests; questions go back with the result.
+            # 2026-07-28: servers send no requests. Input requests are part of the result.
             raise ServerRequestsNotSupported
         duplex = self.duplex
         try:
-            return await duplex.request(method, params, duplex.patience)
+            return await duplex.request(method, params, duplex.client_response_timeouts)
         except RequestTimeout:
-            raise TransportError("the client did not answer in time", cause="idle") from None
+            raise TransportError("the client did not respond in time", cause="idle") from None
 
     async def drain(self) -> None:
         await self.duplex.drain()
 
 
 class Duplex:
-    """One connection at work. Hand it to a link as its receiver; `wait_closed` returns when all is over."""
+    """The driver of one connection.
+
+    Pass it to a link as its receiver. `wait_closed` returns when everything has ended.
+    """
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Duplex:
         service: Service,
         *,
         grace: float = GRACE_SECONDS,
-        wary: bool = False,
+        untrusted: bool = False,
         begins: bool = False,
         quiet: float | None = None,
     ) -> None:
@@ -100,24 +104,25 @@ class Duplex:
         self.service = service
         self.limits = service.limits
         self.grace = grace
-        self._wary = wary
+        self._untrusted = untrusted
         self._begins = begins
         self._quiet = quiet
-        self.heard = 0
-        """Messages that have come."""
+        self.received_count = 0
+        """Number of messages received."""
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
-        self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
+        # keyed by call: an id may be used again after a cancellation
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._runner = Runner(service, endpoint.limits, running=endpoint.admission.shared.requests)
         self._requests = Requests(endpoint, self.write)
         self.request = self._requests.request
-        """Ask the peer and return its decoded result: `Requests.request`."""
-        self.patience = Timeouts(idle=None, total=self.limits.client_response_timeout)
-        """How long a client may take to answer a question."""
+        """Send a request to the peer and return its decoded result: `Requests.request`."""
+        self.client_response_timeouts = Timeouts(idle=None, total=self.limits.client_response_timeout)
+        """The time a client has to respond to a request."""
         self._cancelled = CancelledCalls(self.limits.max_requests_per_connection)
         self._buffered = endpoint.admission.shared.buffered_bytes
         self._frames: list[bytes] = []
-        self._held: dict[bytes, str] = {}
+        self._deferred: dict[bytes, str] = {}
         self._undelivered = 0
         self._closing = False
         self._closer: asyncio.Task[None] | None = None
@@ -127,7 +132,7 @@ class Duplex:
         self._session: Session | None = None
         endpoint.on_session = self._opened
 
-    # --- what the link calls --------------------------------------------------------------------------------
+    # --- called by the link ---------------------------------------------------------------------------------
 
     def connected(self, link: Link) -> None:
         self._link = link
@@ -135,25 +140,30 @@ class Duplex:
             self._heartbeat = ConnectionHeartbeat(self, begins=self._begins, quiet=self._quiet)
 
     def received(self, message: bytes, scope: Mapping[str, Any] | None = None) -> None:
-        self.heard += 1
-        if len(message) > UNCOUNTED_BYTES and not self._hold(message):
+        self.received_count += 1
+        if len(message) > UNCOUNTED_BYTES and not self._reserve(message):
             return
         event = self.endpoint.receive(message, scope=scope)
         if type(event) is Call and not (self._closing or self._cancelled.tasks):
-            self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
+            self._tasks[event] = self._loop.create_task(self._respond(event), name=event.method)
         elif type(event) is PeerResponse:
             self._requests.answered(event)
         else:
             if event is not None:
                 for one in event if isinstance(event, list) else (event,):
-                    self._happened(one)
+                    self._handle_event(one)
             endpoint = self.endpoint
-            if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.decoded_any else 0):
+            if self._untrusted and endpoint.unreadable > (
+                MAX_INVALID_MESSAGES if endpoint.decoded_any else 0
+            ):
                 self._flush()
-                self.hang_up()
+                self.disconnect()
 
-    def _hold(self, message: bytes) -> bool:
-        """Whether there is room for a large message. It counts until the calls it starts have ended."""
+    def _reserve(self, message: bytes) -> bool:
+        """Reserve buffer space for a large message until its calls have ended.
+
+        Returns False if there is none.
+        """
         buffered, size = self._buffered, len(message)
         if not buffered.acquire(size):
             try:
@@ -177,12 +187,12 @@ class Duplex:
     def oversized(self, limit: int) -> None:
         self.write(self.endpoint.refuse(too_large(limit)).data)
 
-    def crowded(self) -> None:
-        """A large message has not ended, and there is no room for more of it."""
+    def refuse_unfinished(self) -> None:
+        """Refuse an unfinished large message: the limit on buffered bytes is reached."""
         self.write(self.endpoint.refuse(busy("unfinished messages")).data)
 
     def ended(self) -> None:
-        """Nothing more comes in: calls under way may still finish, questions of ours will not be answered."""
+        """The peer sends no more. Running calls may finish; requests to the peer will get no response."""
         self._requests.fail(None)
         if self._closer is None:
             self._closer = self._loop.create_task(self.close(drain=self.grace))
@@ -190,7 +200,7 @@ class Duplex:
     def lost(self, error: TransportError | None) -> None:
         if not self._closing:
             for call in self._tasks:
-                if call.method != LISTEN:  # that is how one ends
+                if call.method != LISTEN:  # a listen stream ends this way
                     self.service.client_disconnected(call)
         self._closing = True
         self.endpoint.close()
@@ -200,32 +210,33 @@ class Duplex:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._frames.clear()
-        for method in self._held.values():
+        for method in self._deferred.values():
             self._drop(method, "the client has disconnected")
-        self._held.clear()
+        self._deferred.clear()
         if self._undelivered > 1:
-            log.warning("%d notifications to one client were not delivered", self._undelivered)
+            log.warning("notifications not delivered count=%d", self._undelivered)
         self._session_over()
-        # Each of them leads back here: what an ended connection held would wait for the collector of circles.
+        # These callbacks refer to this object. Without clearing them, only the garbage collector could free
+        # the connection.
         self.endpoint.on_session = self._link = self._heartbeat = None
         self._lost.set()
 
-    # --- the peer's requests --------------------------------------------------------------------------------
+    # --- requests of the peer -------------------------------------------------------------------------------
 
-    def _happened(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         match event:
             case Call():
                 self._start(event)
             case PeerResponse():
                 self._requests.answered(event)
             case Notice():
-                self._noticed(event)
+                self._handle_notice(event)
             case Cancel():
                 self._stop(event.call)
             case Reply():
                 self.write(event.data)
             case _:
-                log.debug("dropped a message: %s (%s)", event.kind, event.detail)
+                log.debug("message dropped kind=%s detail=%r", event.kind, event.detail)
 
     def _start(self, call: Call) -> None:
         error = ShuttingDown() if self._closing else self._cancelled.refusal()
@@ -236,12 +247,12 @@ class Duplex:
             if data is not None:
                 self.write(data)
             return
-        self._tasks[call] = self._loop.create_task(self._answer(call), name=call.method)
+        self._tasks[call] = self._loop.create_task(self._respond(call), name=call.method)
 
-    async def _answer(self, call: Call) -> None:
+    async def _respond(self, call: Call) -> None:
         data, error = await self._runner.run(call, CallChannel(self, call), self.endpoint)
         if error is not None and self._session is not None and self.endpoint.session is None:
-            self._session_over()  # a refused initialize takes its session with it
+            self._session_over()  # a failed initialize ends its session
         if data is not None and len(data) > UNCOUNTED_BYTES and self._link is not None:
             await self._send_large(call, data, self._link)
             data = None
@@ -266,14 +277,14 @@ class Duplex:
             self.write(call.codec.encode_notification(CANCELLED, farewell))
 
     async def _send_large(self, call: Call, data: bytes, link: Link) -> None:
-        """Send a large response and return once the peer has read it; while it has not, the response counts."""
-        self._flush()  # what was written before shows whether the peer reads
+        """Send a large response and return once the peer has read it. Until then it counts as buffered."""
+        self._flush()  # send pending data first, to see whether the peer reads
         # The responses of a batch were counted when they were added to it.
         with self._buffered.sending(len(data) if call.batch is None else 0) as refusal:
             if refusal is not None:
                 data = call.codec.encode_error(call.id, refusal)
             elif link.blocked:
-                await link.drain()  # returns also when the peer has disconnected
+                await link.drain()  # also returns when the peer has disconnected
             link.send(data)
             if link.blocked:
                 await link.drain()
@@ -285,7 +296,7 @@ class Duplex:
             task.add_done_callback(self._cancelled.finished)
             self._cancelled.cancel(task)
 
-    def _noticed(self, notice: Notice) -> None:
+    def _handle_notice(self, notice: Notice) -> None:
         if notice.method == PROGRESS and self._requests.progressed(notice.params):
             return
         self.service.receive_notification(notice)
@@ -306,7 +317,8 @@ class Duplex:
     # --- writing --------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send one encoded message: at once when nothing else is going on, else with others of this turn."""
+        """Send one encoded message: at once if nothing else is pending, else together with others of this
+        loop iteration."""
         frames = self._frames
         if frames:
             frames.append(data)
@@ -323,7 +335,7 @@ class Duplex:
             self._link.send_many(frames)
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was sent."""
+        """Wait until the peer has read enough of what was sent (backpressure)."""
         self._flush()
         if self._link is not None:
             await self._link.drain()
@@ -332,76 +344,81 @@ class Duplex:
         """Send a notification that belongs to no call."""
         data = None if self._closing else self.endpoint.send_notification(method, params)
         if data is not None:
-            self.offer(method, data)
+            self.notify_when_writable(method, data)
 
     def _drop(self, method: str, reason: str) -> None:
-        """Log the first notification that is not delivered; count every one."""
+        """Log the first undelivered notification of this connection, and count every one."""
         self._undelivered += 1
         if self._undelivered == 1:
-            log.warning("%s was not delivered: %s", method, reason)
+            log.warning("notification not delivered method=%s reason=%r", method, reason)
         self.endpoint.admission.undelivered(method)
 
-    def offer(self, method: str, data: bytes) -> None:
-        """Send what a peer may get late: one that does not read gets each different message once, when it does.
+    def notify_when_writable(self, method: str, data: bytes) -> None:
+        """Send a notification that may be delayed.
 
-        Nothing piles up for it, however often something changes meanwhile.
+        While the client does not read (backpressure), each distinct message is stored once and sent later.
+
+        The stored messages are bounded, however often something changes.
         """
         if self._link is None or not self._link.blocked:
             self.write(data)
-        elif len(self._held) < self.limits.max_subscriptions:
-            self._held[data] = method
+        elif len(self._deferred) < self.limits.max_subscriptions:
+            self._deferred[data] = method
             if self._holder is None:
-                self._holder = self._loop.create_task(self._release())
-        elif data not in self._held:
-            self._drop(method, f"the client does not read, and {len(self._held)} others wait for it")
+                self._holder = self._loop.create_task(self._send_deferred())
+        elif data not in self._deferred:
+            self._drop(method, f"the client does not read; {len(self._deferred)} notifications wait already")
 
-    async def _release(self) -> None:
+    async def _send_deferred(self) -> None:
         await self.drain()
         self._holder = None
-        held, self._held = self._held, {}
+        held, self._deferred = self._deferred, {}
         for data in held:
             self.write(data)
 
-    # --- the end --------------------------------------------------------------------------------------------
+    # --- closing --------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way in either direction."""
+        """Whether any request is in progress in either direction."""
         return bool(self._tasks or self._requests.waiting)
 
     async def close(self, *, drain: float = 0.0) -> None:
-        """End the connection. Calls under way get ``drain`` seconds, then they are cancelled.
+        """Close the connection (graceful shutdown).
 
-        While one close is draining, another one waits for it, unless it has no time to give.
+        Running calls get ``drain`` seconds, then they are cancelled.
+
+        A second close waits for the first one, unless its own ``drain`` is 0.
         """
         if self._closing and drain > 0:
             await self.wait_closed()
             return
         self._closing = True
-        await asyncio.sleep(0)  # listen streams that have just been completed write their result
+        await asyncio.sleep(0)  # completed listen streams write their result now
         working = [task for call, task in self._tasks.items() if call.method != LISTEN]
         if drain > 0 and working:
             await asyncio.wait(working, timeout=drain)
         for call in list(self._tasks):
             self._stop(call)
         self._flush()
-        self.hang_up()
+        self.disconnect()
         await self.wait_closed(FLUSH_SECONDS)
 
-    def hang_up(self) -> None:
-        """End the connection now."""
+    def disconnect(self) -> None:
+        """Close the connection now."""
         if self._link is None:
             self.lost(None)
         else:
             self._link.close()
 
-    async def wait_closed(self, patience: float | None = None) -> None:
-        """Return when the connection and every handler it started have ended.
+    async def wait_closed(self, timeout: float | None = None) -> None:
+        """Return when the connection and all its handlers have ended.
 
-        ``patience`` limits both in seconds: then the link is aborted, and stubborn handlers are left.
+        ``timeout`` limits both in seconds. After that the link is aborted, and handlers that still run are
+        ignored.
         """
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._lost.wait()
         except TimeoutError:
             if self._link is not None:
@@ -427,18 +444,20 @@ def accept(
     scope: Mapping[str, Any] = EMPTY,
     grace: float = GRACE_SECONDS,
     limits: Limits | None = None,
-    wary: bool = False,
+    untrusted: bool = False,
     begins: bool = False,
     quiet: float | None = None,
 ) -> Duplex:
-    """The receiver for one new connection to ``service``; ``limits`` where the transport has some of its own.
+    """Create the receiver for a new connection to ``service``. ``limits`` replaces the limits of the service.
 
-    ``wary`` is for transports that strangers can reach: a peer that does not begin with a message is hung up on, since
-    what it speaks is another protocol (the body of a web page's request, say); and so is one that goes on with rubbish.
-    With ``begins`` one that says nothing is, too; after ``quiet`` seconds a legacy client is asked whether it is there.
+    ``untrusted`` is for transports that unknown peers can reach. A peer whose first message is invalid (such
+    as an HTTP request) is disconnected; so is one that sends many invalid messages. With ``begins``, a peer
+    that sends nothing is disconnected too. After ``quiet`` idle seconds a legacy client gets a ping.
     """
     endpoint = Endpoint(service.admission, limits or service.limits, principal=principal, scope=scope)
-    return Duplex(endpoint, service, grace=grace, wary=wary, begins=wary or begins, quiet=quiet)
+    return Duplex(
+        endpoint, service, grace=grace, untrusted=untrusted, begins=untrusted or begins, quiet=quiet
+    )
 
 
 _users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
@@ -446,7 +465,7 @@ _users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def lifespan(service: Service) -> AsyncGenerator[None, None]:
-    """Start the service with its first connection and stop it after the last."""
+    """Start the service with its first connection and stop it after the last one."""
     _users[service] = _users.get(service, 0) + 1
     try:
         await service.start()

@@ -1,8 +1,8 @@
-"""One message in, its reply out: for everything that has no lasting peer.
+"""The driver for a single request: one message in, its response out, no lasting connection.
 
-`Server.handle` and stateless HTTP are this. Nothing is kept from one message to the next, so nobody can be asked
-anything; an `Endpoint` of its own gives each message the same rules as on any connection, those of batches included.
-It runs in the task of whoever calls it; only the calls of a batch get tasks of their own.
+`Server.handle` and stateless HTTP use it. Nothing is stored between messages, so the server cannot send
+requests to the client. Each message gets a new `Endpoint`, so the same rules apply as on any connection,
+including batches. The call runs in the caller's task; only the calls of a batch get their own tasks.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from ..wire.headers import RoutingHeaders
 from .run import Outcome, Runner, status_of
 
 ACCEPTED = 202
-"""There is nothing to say."""
+"""HTTP status for a message without a response."""
 
 
-class Writer(Protocol):
-    """Where messages go that come before the reply.
+class ResponseWriter(Protocol):
+    """Receives the messages that are sent before the response.
 
-    The first one usually turns a plain answer into an event stream, so a writer is asked for nothing until
-    the service has something to say. Whatever `notify` took must reach the peer before the reply.
+    The first one usually turns a plain response into an event stream, so a writer is not used until the
+    service sends something. All notifications must reach the peer before the response.
     """
 
     def notify(self, message: bytes) -> None:
-        """Take one encoded notification. Never blocks, never raises; silent after the peer has gone."""
+        """Send one encoded notification. Never blocks, never raises; ignored after a disconnect."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was given to `notify`."""
+        """Wait until the peer has read enough of the notifications (backpressure)."""
         ...
 
     @property
     def started(self) -> bool:
-        """Something was said: the reply will be an event of a stream."""
+        """Whether a notification was sent. The response will then be an event of a stream."""
         ...
 
 
-class Nobody:
-    """A writer where nothing can be said before the reply."""
+class NullWriter:
+    """A writer that discards notifications."""
 
     def notify(self, message: bytes) -> None: ...
 
@@ -68,15 +68,15 @@ class Nobody:
         return False
 
 
-NOBODY = Nobody()
+NULL_WRITER = NullWriter()
 
 
 class ExchangeChannel(PlainChannel, Struct, eq=False):
-    """What the service may do while it works on a call that has no way back."""
+    """What the service may do during a call whose client cannot be reached."""
 
     endpoint: Endpoint
     call: Call
-    writer: Writer
+    writer: ResponseWriter
 
     @property
     def streamed(self) -> bool:
@@ -102,22 +102,22 @@ async def exchange(
     headers: RoutingHeaders | None = None,
     principal: Principal | None = None,
     scope: Mapping[str, Any] = EMPTY,
-    writer: Writer = NOBODY,
+    writer: ResponseWriter = NULL_WRITER,
     runner: Runner | None = None,
     begun: list[Call] | None = None,
     failed: Callable[[DovetailError], None] | None = None,
 ) -> tuple[int, bytes | None]:
-    """Answer one message or batch: the HTTP status, and the reply unless there is nothing to say.
+    """Serve one message or batch. Returns the HTTP status and the response, if there is one.
 
-    ``session`` is what a legacy message is served in; without one it is told to initialize. Write what ``writer`` was
-    given, then the reply. ``runner`` is that of the app, which knows when it shuts down; ``begun`` gets the calls
-    before they run, ``failed`` hears of the error of a single one. Raises nothing for what a message holds;
-    `asyncio.CancelledError` means that nobody waits for the reply.
+    ``session`` is the session of a legacy message; without one the error says to initialize. Write what
+    ``writer`` received, then the response. ``runner`` is shared by the app and knows when it shuts down.
+    ``begun`` is called with the calls before they run, ``failed`` with the error of a single call. No content
+    of a message raises an exception. `asyncio.CancelledError` means that the caller was cancelled.
     """
     limits = service.limits
     limits = (
         limits if limits.max_event_bytes is None else limits.on_events()
-    )  # for what is said before the reply
+    )  # for messages sent before the response
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
     runner = runner or Runner(service, service.limits, running=service.admission.shared.requests)
     event = _receive(endpoint, message, headers, service.limits.max_message_bytes)
@@ -126,10 +126,12 @@ async def exchange(
         reply = await _batch(service, endpoint, event, writer, runner, calls)
         return ACCEPTED if reply is None else 200, reply
     if not isinstance(event, Call):
-        return _settled(service, endpoint, event)
-    if event.method == LISTEN and writer is NOBODY:
-        # It would wait for ever, and nobody would hear anything.
-        error = ProtocolError("subscription_failed", "there is no stream here to listen on")
+        return _respond_without_call(service, endpoint, event)
+    if event.method == LISTEN and writer is NULL_WRITER:
+        # It would never end, and no client could receive its notifications.
+        error = ProtocolError(
+            "subscription_failed", "subscriptions/listen needs a stream; this transport has none"
+        )
         return service.admission.status_of(error, event.codec), endpoint.send_error(event, error)
     calls.append(event)
     reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
@@ -152,11 +154,11 @@ async def _batch(
     service: Service,
     endpoint: Endpoint,
     events: list[Event],
-    writer: Writer,
+    writer: ResponseWriter,
     runner: Runner,
     calls: list[Call],
 ) -> bytes | None:
-    """Run the calls of a batch together. The last one settled brings the replies of all."""
+    """Run the calls of a batch concurrently. The last one to end completes the response."""
     reply: bytes | None = None
     for event in events:
         if isinstance(event, Call) and not event.cancelled:
@@ -170,15 +172,17 @@ async def _batch(
         return runner.run(call, ExchangeChannel(endpoint, call, writer), endpoint)
 
     if calls and calls[0].batch is not None:
-        await runner.together(calls, run)
+        await runner.run_batch(calls, run)
         reply = calls[0].batch.encoded or reply
     return reply
 
 
-def _settled(service: Service, endpoint: Endpoint, event: Event | None) -> tuple[int, bytes | None]:
-    """A message that is no call."""
+def _respond_without_call(
+    service: Service, endpoint: Endpoint, event: Event | None
+) -> tuple[int, bytes | None]:
+    """Return status and response for a message that is not a call."""
     if isinstance(event, Violation) and event.kind == "unknown_answer":
-        error = ProtocolError("invalid_request", "a response was received, but nothing was asked")
+        error = ProtocolError("invalid_request", "received a response, but no request is pending")
         event = endpoint.refuse(error)
     if isinstance(event, Reply):
         return event.status, event.data

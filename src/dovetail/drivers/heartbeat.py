@@ -1,7 +1,6 @@
-"""Periodic work: a timer on the event loop, an awaited loop, and the ping of a quiet client.
+"""Heartbeats: a periodic timer, a periodic coroutine, and the ping of idle clients.
 
-Nothing here runs while there is nothing to watch: a `Heartbeat` stops when its function says so, and an idle process
-sleeps.
+A `Heartbeat` stops when its function returns False, so that an idle process runs no timers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from .duplex import Duplex
 
 PING_SECONDS: Final = 30.0
-"""Seconds the client of a quiet session has to answer our ping."""
+"""Seconds that the client of an idle session has to respond to a ping."""
 
 log = logging.getLogger("dovetail")
 
@@ -53,36 +52,38 @@ class Heartbeat:
 
 
 async def repeat(interval: float, work: Callable[[], Awaitable[object]]) -> None:
-    """Await ``work()`` every ``interval`` seconds, the first time after one interval, until cancelled."""
+    """Await ``work()`` every ``interval`` seconds until cancelled. The first call is after one interval."""
     while True:
         await asyncio.sleep(interval)
         await work()
 
 
-async def answers_ping(ping: Awaitable[Any], *, errors_count: bool) -> bool:
-    """Whether the peer answers ``ping``. With ``errors_count`` an error response is an answer, too."""
+async def responds_to_ping(ping: Awaitable[Any], *, errors_count: bool) -> bool:
+    """Whether the peer responds to ``ping``. With ``errors_count`` an error response counts as well."""
     try:
         await ping
     except DovetailError as error:
         if errors_count and not isinstance(error, RequestTimeout | TransportError):
             return True
-        log.info("a client does not answer a ping: %s", error.message)
+        log.info("ping failed reason=%s", error.message)
         return False
     return True
 
 
 class ConnectionHeartbeat:
-    """Closes a lasting connection whose client does not initialize in time, or does not answer a ping.
+    """Closes a connection whose client does not initialize in time, or does not respond to a ping.
 
-    A legacy client that was quiet for ``quiet`` seconds gets a ``ping``. On 2026-07-28 a server sends no requests: its
-    clients are known by their listen streams, and TCP finds those that are gone.
+    A legacy client that was idle for ``quiet`` seconds gets a ``ping``. On 2026-07-28 servers send no
+    requests: listen streams show that a client is alive, and TCP keepalive detects lost connections.
     """
 
     def __init__(self, duplex: Duplex, *, begins: bool, quiet: float | None) -> None:
         self._duplex = duplex
         self._heard = 0
         self._loop = asyncio.get_running_loop()
-        self._initialize = self._loop.call_later(INITIALIZE_SECONDS, self._check_begun) if begins else None
+        self._initialize = (
+            self._loop.call_later(INITIALIZE_SECONDS, self._check_initialized) if begins else None
+        )
         self._quiet = None if quiet is None else Heartbeat(quiet, self._check)
         self._pinging: asyncio.Task[None] | None = None
         if self._quiet is not None:
@@ -96,21 +97,21 @@ class ConnectionHeartbeat:
             self._quiet.stop()
             self._quiet = None  # it refers to this object, which refers to the connection
 
-    def _check_begun(self) -> None:
+    def _check_initialized(self) -> None:
         if not self._duplex.endpoint.decoded_any:
-            self._duplex.hang_up()
+            self._duplex.disconnect()
 
     def _check(self) -> bool:
         duplex, heard = self._duplex, self._heard
-        self._heard = duplex.heard
-        if heard != duplex.heard or duplex.endpoint.session is None or duplex.busy:
+        self._heard = duplex.received_count
+        if heard != duplex.received_count or duplex.endpoint.session is None or duplex.busy:
             return True
         self._pinging = self._loop.create_task(self._ping())
         return False
 
     async def _ping(self) -> None:
         ping = self._duplex.request("ping", None, PING_TIMEOUTS)
-        if not await answers_ping(ping, errors_count=True):
-            self._duplex.hang_up()
+        if not await responds_to_ping(ping, errors_count=True):
+            self._duplex.disconnect()
         elif self._quiet is not None and self._check():
             self._quiet.start()

@@ -1,9 +1,9 @@
-"""Middleware: what runs around every call of a server or a client, put together once.
+"""The middleware chain: code that runs around every call of a server or a client.
 
-The chain is one function: the first middleware written is the outermost, the last `Next` executes the request. A server
-resolves what the client wrote before the chain runs, so every middleware sees one canonical component. A call that runs
-as a task runs inside the chain too: the client gets the task when the chain has let the call through, and the
-task's result when it has passed the chain on its way back.
+The chain is one function: the first middleware is the outermost, the last `Next` executes the request. A
+server resolves names before the chain runs, so every middleware sees one canonical component. A call that
+runs as a task passes the chain too: the task is created when the chain has admitted the call, and its result
+passes the chain before it is stored.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ..settings import NAME_ECHO
 log = logging.getLogger("dovetail")
 
 Respond = Callable[[Call, Channel], Awaitable[Struct | Raw]]
-"""Answers a call; ``Server.respond`` is one."""
+"""Serves a call; ``Server.respond`` is one."""
 ReceiveNotification = Callable[[Notice], None]
-"""Takes note of a notification; ``Server.receive_notification`` is one."""
-Door = Callable[[str], Awaitable[DovetailError | None]]
+"""Handles a notification; ``Server.receive_notification`` is one."""
+AddressCheck = Callable[[str], Awaitable[DovetailError | None]]
 
 OPERATIONS: Final = {
     "initialize": ("initialize",),
@@ -45,7 +45,7 @@ OPERATIONS: Final = {
     "subscribe": ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
     "task": ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"),
 }
-"""The hooks of a `Middleware`, and the requests each of them runs around."""
+"""The hooks of a `Middleware`, with the requests that each one wraps."""
 OPERATION_OF: Final = {method: name for name, methods in OPERATIONS.items() for method in methods}
 _NAMED: Final = frozenset({"tools/call", "prompts/get"})
 _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
@@ -55,7 +55,7 @@ Kind = Literal["tool", "prompt", "resource", "template", "other"]
 
 
 class Component(Struct, frozen=True):
-    """A tool, prompt or resource as a server knows it, however a client wrote it."""
+    """A tool, prompt or resource with its canonical name, however the client wrote it."""
 
     name: str
     """Its name without a version; of a resource its URI."""
@@ -63,11 +63,11 @@ class Component(Struct, frozen=True):
     version: str | None = None
     tags: frozenset[str] = frozenset()
     origin: str = ""
-    """The server that has it: empty for the one that was asked, otherwise what is mounted there."""
+    """Where it comes from: empty for the server itself, otherwise the mounted server."""
     aliases: frozenset[str] = frozenset()
-    """Other names it is known by: the one that clients see, the one with its version."""
+    """Other names of the component: the name that clients see, and the name with its version."""
     definition: Any = None
-    """The `Tool`, `Prompt` or `Resource`, where this process has it."""
+    """The `Tool`, `Prompt` or `Resource`, if this process has it."""
 
     def is_named(self, matches: Callable[[str], bool]) -> bool:
         """Whether one of its names matches."""
@@ -75,50 +75,53 @@ class Component(Struct, frozen=True):
 
 
 class Request(Struct, eq=False):
-    """One request on its way through the chain."""
+    """One request in the chain."""
 
     call: Call
     channel: Channel
     name: str = ""
-    """The canonical name of the component: of a tool or prompt without its version, of a resource its URI."""
+    """Canonical name of the component: of a tool or prompt without its version, of a resource its URI."""
     find: Callable[[Request], Component] | None = None
-    """Describes the component; `component` calls it."""
+    """Looks up the component; `component` calls it."""
     run: Next | None = None
-    """Executes this request instead of the service's own handler."""
+    """Executes this request instead of the service's handler."""
     becomes_task: bool = False
-    """The call becomes a task when the chain has let it through."""
+    """The call becomes a task once the chain has admitted it."""
     resumed: bool = False
-    """Another process has let this call through its chain. Rates and approvals are not asked for again."""
+    """Another process has run the chain for this call already.
+
+    Rate limits and approvals are not checked again.
+    """
     repeated: bool = False
-    """The task of this call exists already, from an earlier try. Approvals are not asked for again."""
+    """The task of this call exists already, from an earlier attempt. Approvals are not checked again."""
     task: Any = None
-    """What runs this call as a task: see `on_task`."""
+    """The task that runs this call: see `on_task`."""
 
     @property
     def method(self) -> str:
-        """The method of the protocol."""
+        """The MCP method."""
         return self.call.method
 
     @property
     def operation(self) -> str:
-        """The hook that runs around it; its method, if there is none."""
+        """The name of the hook that wraps it; the method if there is none."""
         return OPERATION_OF.get(self.call.method, self.call.method)
 
     @property
     def component(self) -> Component:
-        """What the request is about; a component without a name for requests that are about none."""
+        """The component of the request. Its name is empty for requests without a component."""
         return Component(self.name) if self.find is None else self.find(self)
 
     @property
     def params(self) -> Any:
-        """The params as the protocol has them."""
+        """The decoded params."""
         return self.call.params
 
     @property
     def arguments(self) -> Any:
-        """The arguments of a tool or prompt as plain data; UNSET where there are none, or where they are not JSON.
+        """The arguments of a tool or prompt as plain data; UNSET if there are none, or if they are not JSON.
 
-        Texts of a tool that this process has are coerced to their declared types, as before the handler runs.
+        Strings for a tool of this process are coerced to their declared types, as before the handler runs.
         """
         if self.call.method not in _NAMED:
             return UNSET
@@ -137,31 +140,31 @@ class Request(Struct, eq=False):
 
     @property
     def principal(self) -> Principal | None:
-        """Who calls."""
+        """The caller."""
         return self.call.principal
 
     @property
     def session(self) -> Session | None:
-        """The legacy session the request came in."""
+        """The legacy session of the request."""
         return self.call.session
 
     @property
     def transport(self) -> str:
-        """How it came: "http", "stdio", …; empty where the transport does not say."""
+        """The transport: "http", "stdio", …; empty if unknown."""
         return self.call.scope.get("transport", "")
 
     @property
     def revision(self) -> str:
-        """The protocol revision that is spoken."""
+        """The protocol revision of the peer."""
         return self.call.revision.name
 
     def with_arguments(self, arguments: Mapping[str, Any]) -> Request:
-        """This request with other arguments."""
+        """Copy this request with other arguments."""
         raw = Raw(msgspec.json.encode(arguments)) if self.call.method == "tools/call" else dict(arguments)
         return replace(self, call=self.call.with_params(replace(self.call.params, arguments=raw)))
 
     def on_task(self, begun: Callable[[str], None]) -> None:
-        """Call ``begun`` with the id of the task when this call becomes one; at once, if it is one already."""
+        """Call ``begun`` with the task id when this call becomes a task; at once if it is one already."""
         if self.task is not None:
             self.task.on_begin(begun)
 
@@ -172,100 +175,110 @@ Wrapper = Callable[[Next], Next]
 
 
 class Middleware:
-    """Inherit it and write the hooks you need; requests without a hook of yours are not slowed down.
+    """Base class of middleware. Override the hooks you need; other requests are not slowed down.
 
     ```python
     class Curfew(Middleware):
         async def call_tool(self, request, call_next):
             if datetime.now().hour >= 22 and "night" not in request.component.tags:
-                raise Refusal(1008, hint="we are closed until the morning")
+                raise Refusal(1008, hint="the service is closed until the morning")
             return await call_next(request)
     ```
 
-    ``call_next`` is the rest of the chain: await it with the request (or with another one), or answer yourself, or
-    raise a `DovetailError`. ``message`` runs around every request, before the hook of its operation. ``notification``
-    gets what is not answered, and does not wait. `attach` is called with the server or client before the first request.
+    ``call_next`` is the rest of the chain. Await it with the request (or with another one), return a result,
+    or raise a `DovetailError`. ``message`` wraps every request, outside the hook of its operation.
+    ``notification`` receives notifications and must not block. `attach` is called with the server or client
+    before the first request.
     """
 
     observes: bool = False
-    """It changes nothing: a client has it also around what it passes on for others."""
+    """The middleware changes nothing. A client then also runs it around forwarded requests."""
 
     def attach(self, service: Any) -> None:
-        """This middleware is about to run around ``service``: a `Server`, or the client's calls."""
+        """Prepare to run around ``service``: a `Server`, or the calls of a client."""
 
     def admits(self, component: Component) -> bool:
-        """Whether ``component`` may be used at all. What may not is left out of lists, here and where it is mounted."""
+        """Whether ``component`` may be used.
+
+        If not, it is left out of lists, here and in servers that mount this one.
+        """
         return True
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
-        """Numbers for the metrics: the name of a metric, its labels, its value now."""
+        """Yield metrics: name, labels and current value."""
         return ()
 
     def stopped(self) -> None:
-        """The server has stopped: close files and the like. It may start again."""
+        """Release resources such as files. Called when the server has stopped; it may start again."""
 
     async def message(self, request: Request, call_next: Next) -> Struct | Raw:
-        """Any request at all."""
+        """Wrap any request."""
         return await call_next(request)
 
     async def initialize(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``initialize``, with which a legacy session begins."""
+        """Wrap ``initialize``, which starts a legacy session."""
         return await call_next(request)
 
     async def discover(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``server/discover``."""
+        """Wrap ``server/discover``."""
         return await call_next(request)
 
     async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``tools/call``, and everything else that calls a tool."""
+        """Wrap ``tools/call``, and every other method that calls a tool."""
         return await call_next(request)
 
     async def list_tools(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``tools/list``, one page. A server's own pages are `Raw`."""
+        """Wrap ``tools/list``, one page. The pages of a server are `Raw`."""
         return await call_next(request)
 
     async def read_resource(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``resources/read``."""
+        """Wrap ``resources/read``."""
         return await call_next(request)
 
     async def list_resources(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``resources/list`` and ``resources/templates/list``, one page."""
+        """Wrap ``resources/list`` and ``resources/templates/list``, one page."""
         return await call_next(request)
 
     async def get_prompt(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``prompts/get``."""
+        """Wrap ``prompts/get``."""
         return await call_next(request)
 
     async def list_prompts(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``prompts/list``, one page."""
+        """Wrap ``prompts/list``, one page."""
         return await call_next(request)
 
     async def complete(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``completion/complete``."""
+        """Wrap ``completion/complete``."""
         return await call_next(request)
 
     async def subscribe(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``resources/subscribe``, ``resources/unsubscribe`` and ``subscriptions/listen``."""
+        """Wrap ``resources/subscribe``, ``resources/unsubscribe`` and ``subscriptions/listen``."""
         return await call_next(request)
 
     async def task(self, request: Request, call_next: Next) -> Struct | Raw:
-        """``tasks/get``, ``tasks/result`` and the other methods of tasks that exist already."""
+        """Wrap ``tasks/get``, ``tasks/result`` and the other methods of existing tasks."""
         return await call_next(request)
 
     def notification(self, notice: Notice, call_next: ReceiveNotification) -> None:
-        """A notification."""
+        """Wrap a notification."""
         call_next(notice)
 
     @property
-    def shut(self) -> Mapping[str, Any]:
-        """Addresses that are not served, always the same table; while it has any, `at_the_door` is asked."""
+    def blocked_addresses(self) -> Mapping[str, Any]:
+        """Blocked client addresses; always the same mapping.
+
+        While it is not empty, `check_address` is called.
+        """
         return EMPTY
 
-    async def at_the_door(self, address: str) -> DovetailError | None:
-        """Why ``address`` is not served now; None to serve it. Asked over HTTP before a message is read."""
+    async def check_address(self, address: str) -> DovetailError | None:
+        """Return the refusal for ``address``, or None to serve it.
+
+        Called over HTTP before a message is read.
+        """
 
     def wrap(self, call_next: Next) -> Next:
-        """The chain with this middleware around ``call_next``. Override it where a hook per operation is too slow."""
+        """Wrap ``call_next`` with this middleware. Override it if a hook per operation is too slow."""
         hooks = {
             method: cast("Callable[..., Awaitable[Struct | Raw]]", getattr(self, name))
             for name, methods in OPERATIONS.items()
@@ -275,11 +288,11 @@ class Middleware:
         if hooks:
             call_next = _by_operation(hooks, call_next)
         if type(self).message is not Middleware.message:
-            call_next = _around(self.message, call_next)
+            call_next = _wrap_all(self.message, call_next)
         return call_next
 
-    def wrap_notes(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
-        """What receives notifications in place of ``receive_notification``."""
+    def wrap_notifications(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
+        """Wrap ``receive_notification`` with this middleware."""
         if type(self).notification is Middleware.notification:
             return receive_notification
 
@@ -287,13 +300,17 @@ class Middleware:
             try:
                 self.notification(notice, receive_notification)
             except Exception:
-                log.exception("the middleware %s failed on %s", type(self).__name__, notice.method)
+                log.exception(
+                    "middleware failed on a notification middleware=%s method=%s",
+                    type(self).__name__,
+                    notice.method,
+                )
 
         return noted
 
 
 def subject_of(call: Call) -> str:
-    """The tool, prompt or resource a call names; empty for all others."""
+    """Return the tool, prompt or resource that a call names; empty for other calls."""
     params = call.params
     if call.method in _NAMED:
         return params.name[:NAME_ECHO]
@@ -301,9 +318,9 @@ def subject_of(call: Call) -> str:
 
 
 def name_in(call: Call) -> str:
-    """The name or URI that a call is about, as it is written in its params; empty where it names none."""
+    """Return the name or URI in the params of a call as the client wrote it; empty if there is none."""
     if call.method in _NAMED:
-        return getattr(call.params, "name", "")  # a client may send a method's params in a form of its own
+        return getattr(call.params, "name", "")  # a client may send params of another shape
     if call.method == "completion/complete":
         ref = call.params.ref
         return ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
@@ -318,50 +335,57 @@ def _by_operation(hooks: dict[str, Callable[..., Awaitable[Struct | Raw]]], inne
     return run
 
 
-def _around(message: Callable[..., Awaitable[Struct | Raw]], inner: Next) -> Next:
+def _wrap_all(message: Callable[..., Awaitable[Struct | Raw]], inner: Next) -> Next:
     return lambda request: message(request, inner)
 
 
 def compose(middleware: Sequence[Middleware | Wrapper], execute: Next) -> Next:
-    """``execute`` with ``middleware`` around it, the first one outermost."""
+    """Build the chain: ``execute`` wrapped by ``middleware``, the first one outermost."""
     for each in reversed(middleware):
         execute = each.wrap(execute) if isinstance(each, Middleware) else each(execute)
     return execute
 
 
 def attach(middleware: Sequence[Middleware | Wrapper], service: Any) -> None:
-    """Tell each middleware what it is about to run around.
+    """Call `Middleware.attach` of each middleware with the service.
 
     Raises:
-        TypeError: one of them is no middleware.
+        TypeError: one of them is not a middleware.
     """
     for each in reversed(middleware):
         if isinstance(each, Middleware):
             each.attach(service)
         elif isinstance(each, type) or not callable(each):
-            raise TypeError(f"a middleware is a Middleware or a function around call_next, not {each!r}")
+            raise TypeError(
+                f"middleware must be a Middleware instance or a function of call_next, not {each!r}"
+            )
 
 
-def doors(middleware: Sequence[Middleware | Wrapper]) -> list[tuple[Mapping[str, Any], Door]]:
-    """Whom to ask about an address before anything is read from it, and whether there is anything to ask."""
+def address_checks(
+    middleware: Sequence[Middleware | Wrapper],
+) -> list[tuple[Mapping[str, Any], AddressCheck]]:
+    """Return the address checks of all middleware, each with its table of blocked addresses."""
     found = (each for each in middleware if isinstance(each, Middleware))
     return [
-        (one.shut, one.at_the_door) for one in found if type(one).at_the_door is not Middleware.at_the_door
+        (one.blocked_addresses, one.check_address)
+        for one in found
+        if type(one).check_address is not Middleware.check_address
     ]
 
 
-def compose_notes(
+def compose_notifications(
     middleware: Sequence[Middleware | Wrapper], receive_notification: ReceiveNotification
 ) -> ReceiveNotification:
-    """``receive_notification`` with those of ``middleware`` around it that care for notifications."""
+    """Build the notification chain: ``receive_notification`` wrapped by the middleware that handles
+    notifications."""
     for each in reversed(middleware):
         if isinstance(each, Middleware):
-            receive_notification = each.wrap_notes(receive_notification)
+            receive_notification = each.wrap_notifications(receive_notification)
     return receive_notification
 
 
-def admitting(middleware: Sequence[Middleware | Wrapper]) -> Callable[[Component], bool] | None:
-    """What decides whether a component may be used at all; None where every one may."""
+def component_check(middleware: Sequence[Middleware | Wrapper]) -> Callable[[Component], bool] | None:
+    """Return the check whether a component may be used, or None if every component may."""
     found = [each for each in middleware if isinstance(each, Middleware)]
     asked = [each.admits for each in found if type(each).admits is not Middleware.admits]
     return partial(_all_admit, asked) if asked else None

@@ -1,21 +1,22 @@
-"""Our own requests: one table for everybody who asks and waits, a server its client or a client its server.
+"""Outgoing requests of one connection: responses, timeouts, progress and cancellation.
 
-A request ends exactly once: with its answer, with the limit that ran out, with the loss of the connection, or because
-its caller stopped waiting. Unless it is the peer who told us, the peer is told, and a late answer is dropped by the
-endpoint; ``late`` hears of one that may name a task. One timer watches all limits; it is set for the earliest and costs
-nothing per request.
+A request ends exactly once: with its response, a timeout, a lost connection, or the cancellation of its
+caller. Unless the peer ended it, the peer is notified. The endpoint drops a late response; ``on_late_task``
+is called with one that may contain a task. One timer serves all timeouts. It is set to the earliest one and
+costs nothing per request.
 
-Give a `Requests` to each connection and
+Create one `Requests` per connection and
 
-- call `request` to ask: it is written with ``write`` (each request may bring its own: an event stream of HTTP);
-- pass on what comes in: an `Answer` to `answered` or, when nobody waits for it, `came_late`, progress to `progressed`,
-  a sign of life to `touch`;
-- call `fail` when the connection is over: whoever waits gets a `SessionLost`, and so does whoever asks later.
+- call `request`: it writes the request with ``write`` (a request may have its own ``write``: an HTTP event stream);
+- pass on received messages: a `PeerResponse` to `answered` or, if no request waits for it, `answered_late`, progress
+  to `progressed`, other activity to `touch`;
+- call `fail` when the connection has ended: pending and later requests raise `SessionLost`.
 
-A link on which each request has an exchange of its own (HTTP, on the client's side) is set as ``exchange``. It runs in
-the task of the caller, no task and no queue in between, and whoever stops waiting closes the exchange with it.
+A link with a separate exchange per request (an HTTP client) is set as ``exchange``. It runs in the caller's
+task, without other tasks or queues. Cancelling the caller closes the exchange.
 
-While we answer a question of the peer, idle limits stand still, for the silence is ours: count `answering` up and down.
+While the client or server handles a request of the peer, idle timeouts are paused, because the peer is
+waiting: increment and decrement `serving`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ log = logging.getLogger("dovetail")
 Write = Callable[[bytes], None]
 OnProgress = Callable[[float, float | None, str | None], Any]
 Released = Callable[[], Awaitable[None]]
-"""Told that the peer has let go of the stream of a request, and wants to be asked for the rest of it later."""
+"""Called when the peer has released the stream of a request, so that the rest must be fetched later."""
 MAKE_TASKS: Final = frozenset({"tools/call", "tasks/create"})
 UNLIMITED: Final = Timeouts(connect=None, idle=None, total=None)
 
@@ -57,26 +58,26 @@ class SendOptions(TypedDict, total=False):
     """Merged into its ``_meta``."""
     on_progress: OnProgress | None
     pass_progress: Callable[[ProgressNotificationParams], None] | None
-    """The same, told all that the peer says of it: for whoever passes it on."""
+    """Like ``on_progress``, with the complete params: for forwarding."""
     quiet: bool
-    """Ask for no progress that nobody listens to."""
+    """Send a progress token only if there is a progress callback."""
     headers: Mapping[str, str] | None
-    """For its exchange, where there are headers."""
+    """HTTP headers for its exchange."""
     codec: Codec | None
-    """For requests before anything is negotiated."""
+    """The codec for requests before negotiation."""
     raw: bool
-    """Return the result as it came."""
+    """Return the result undecoded."""
     released: Released | None
     came: Raw
-    """The params of the request that this one passes on; see `Codec.encode_request`."""
+    """The params of the request that this one forwards; see `Codec.encode_request`."""
     row: Method | None
-    """What is known of a method that no revision has."""
+    """The definition of a custom method."""
     write: Write
-    """Where it is written, and that it was given up; by default where the connection writes."""
+    """Writes the request and its cancellation; by default the ``write`` of the connection."""
 
 
-class Outgoing(Struct, eq=False):
-    """A request of ours that has no answer yet; what an exchange is given to send."""
+class OutgoingRequest(Struct, eq=False):
+    """A request without a response yet; an exchange sends it."""
 
     id: RequestId
     method: str
@@ -88,57 +89,60 @@ class Outgoing(Struct, eq=False):
     on_progress: OnProgress | None = None
     pass_progress: Callable[[ProgressNotificationParams], None] | None = None
     token: RequestId | None = None
-    """What the peer's progress for it is called."""
+    """The progress token."""
     idle: float = inf
     idle_at: float = inf
     total_at: float = inf
     task: asyncio.Task[Any] | None = None
-    """The task to interrupt: set while the caller itself runs the exchange."""
+    """The task to interrupt, set while the caller runs the exchange."""
     error: DovetailError | None = None
     """Why it was interrupted."""
     status: int = 0
-    """The HTTP status of the answer, where there is one; the exchange sets it."""
+    """The HTTP status of the response; the exchange sets it."""
     released: Released | None = None
-    over: Callable[[BaseException | None], None] | None = None
-    """Wants to hear how it ended."""
+    on_end: Callable[[BaseException | None], None] | None = None
+    """Called with the outcome."""
     asked: bool = False
-    """The peer asked something about it."""
+    """The peer sent a request that belongs to this one."""
     failed: Exception | None = None
-    """Why that was not answered."""
+    """Why that request failed."""
 
 
-Exchange = Callable[[Outgoing], Awaitable[None]]
-"""Send the request and pass on all that comes back, until it is answered. Raises `TransportError`: it will not be."""
+Exchange = Callable[[OutgoingRequest], Awaitable[None]]
+"""Sends a request and passes on all messages until its response.
+
+Raises `TransportError` if there will be none.
+"""
 
 
 class Requests:
-    """The requests one connection has out; the module says how to use it."""
+    """The pending requests of one connection; see the module."""
 
     def __init__(self, endpoint: Endpoint, write: Write, clock: Clock | None = None) -> None:
-        self.waiting: dict[RequestId, Outgoing] = {}
+        self.waiting: dict[RequestId, OutgoingRequest] = {}
         self.exchange: Exchange | None = None
-        """How a request is sent where each has an answer of its own; in place of ``write``."""
-        self.answering = 0
-        """How many questions of the peer we are answering."""
+        """Sends a request whose response has its own exchange; used instead of ``write``."""
+        self.serving = 0
+        """Number of requests of the peer that are being served."""
         self.last_status = 0
-        """The HTTP status of the last exchange; meaningful while one request is out at a time."""
+        """The HTTP status of the last exchange. Valid only without concurrent requests."""
         self.asked, self.failed = False, cast("Exception | None", None)
-        """What `Outgoing` says of the one that ended last."""
-        self.ended: TransportError | None = None
-        """Why nothing can be asked any more."""
-        self.late: Callable[[str, Raw], None] | None = None
-        """Told the method and the result of a request that may make a task, when nobody waits for it any more."""
+        """The values of `OutgoingRequest` of the request that ended last."""
+        self.closed_by: TransportError | None = None
+        """Why no request can be sent any more."""
+        self.on_late_task: Callable[[str, Raw], None] | None = None
+        """Called with the method and the result of a late response that may contain a task."""
         self._late: dict[RequestId, str] = {}
-        """Requests that were given up and may yet be answered with a task, and their methods."""
+        """Requests that were given up and may still return a task, with their methods."""
         self.hint: str | None = None
-        """What an answer that does not come may be due to, for messages."""
+        """A possible cause of a missing response, for error messages."""
         self._endpoint = endpoint
         self._write = write
         self._clock: Clock = LoopClock() if clock is None else clock
         self._loop = asyncio.get_running_loop()
         self._most = endpoint.limits.max_outgoing_requests
         self._queue: deque[asyncio.Future[None]] = deque()
-        """Requests that wait for others to end, because as many as allowed are under way."""
+        """Requests that wait for a slot, because the maximum number is pending."""
         self._timer: Timer | None = None
         self._timer_at = inf
 
@@ -149,20 +153,20 @@ class Requests:
         limits: Timeouts = UNLIMITED,
         **options: Unpack[SendOptions],
     ) -> Any:
-        """Ask the peer and return its decoded result.
+        """Send a request to the peer and return its decoded result.
 
         Raises:
-            ProtocolError: the peer answered with an error, or with something unusable.
-            RequestTimeout: a limit ran out; the peer was told to stop.
-            SessionLost: the connection was gone, or went away under the request.
+            ProtocolError: the peer responded with an error, or with an invalid result.
+            RequestTimeout: a timeout expired; the peer was sent a cancellation.
+            SessionLost: the connection was closed, or was lost during the request.
             TransportError: the exchange of this request failed.
         """
         if len(self.waiting) >= self._most:
-            await self._room(method, limits)
+            await self._wait_for_slot(method, limits)
         codec = options.get("codec") or self._endpoint.codec
         sent = self._begin(method, params, limits, codec, options)
         answer = error = None
-        # All in one frame: a coroutine more between caller and socket is two calls more for each request.
+        # Inlined for speed: an additional coroutine would cost two calls per request.
         try:
             if self.exchange is None:
                 sent.write(sent.data)
@@ -170,22 +174,24 @@ class Requests:
                 sent.task = asyncio.current_task(self._loop)
                 await self.exchange(sent)
                 if not sent.future.done():
-                    raise TransportError("the server ended the exchange without an answer", cause="eof")
+                    raise TransportError(
+                        "the server closed the response stream before it sent a response", cause="eof"
+                    )
             answer = await sent.future
             if answer.error is not None:
                 raise answer.error
             result: Any = answer.result
         except BaseException as reason:
-            if sent.over is not None:
-                sent.over = sent.over(reason)
+            if sent.on_end is not None:
+                sent.on_end = sent.on_end(reason)
             if (error := self._give_up(sent, reason)) is None:
                 raise
             raise error from None
         finally:
             self.last_status, self.asked, self.failed = sent.status, sent.asked, sent.failed
-            if sent.over is not None:
-                sent.over(None)
-            del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector
+            if sent.on_end is not None:
+                sent.on_end(None)
+            del sent, answer, error  # they refer to the error, which refers to this frame: a reference cycle
             if self._queue:
                 self._next_turn()
         row = METHODS.get(method) or options.get("row")
@@ -195,15 +201,15 @@ class Requests:
 
     def _begin(
         self, method: str, params: Struct | Raw | None, limits: Timeouts, codec: Codec, options: SendOptions
-    ) -> Outgoing:
-        if self.ended is not None:
-            raise self._lost(self.ended, sent=False)
+    ) -> OutgoingRequest:
+        if self.closed_by is not None:
+            raise self._lost(self.closed_by, sent=False)
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
         carrier = self._endpoint.admission.meta_provider
         if carrier is not None:
             meta = {**carrier.request_meta(method), **(meta or {})} or None
-        # Progress extends the idle limit, whether or not anybody else wants to hear of it.
+        # Progress extends the idle timeout, even without a progress callback.
         passed = get("pass_progress")
         progress = (
             on_progress is not None or passed is not None or (limits.idle is not None and not get("quiet"))
@@ -212,10 +218,10 @@ class Requests:
             method, params, meta=meta, progress=progress, codec=codec, came=get("came")
         )
         write, future = get("write") or self._write, self._loop.create_future()
-        sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
+        sent = OutgoingRequest(id, method, params, data, get("headers"), write, future, on_progress)
         sent.released, sent.pass_progress = get("released"), passed
         if carrier is not None:
-            sent.over = carrier.sent(id)
+            sent.on_end = carrier.sent(id)
         if progress:
             sent.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
         self.waiting[id] = sent
@@ -230,16 +236,16 @@ class Requests:
                 self._set_timer(min(sent.total_at, sent.idle_at), now)
         return sent
 
-    async def _room(self, method: str, limits: Timeouts) -> None:
-        """Wait until a request of ours has ended; as many as `Limits.max_outgoing_requests` are under way."""
+    async def _wait_for_slot(self, method: str, limits: Timeouts) -> None:
+        """Wait for a slot; at most `Limits.max_outgoing_requests` requests are pending."""
         try:
             async with asyncio.timeout(limits.total):
-                while len(self.waiting) >= self._most and self.ended is None:
+                while len(self.waiting) >= self._most and self.closed_by is None:
                     turn: asyncio.Future[None] = self._loop.create_future()
                     self._queue.append(turn)
                     await turn
         except TimeoutError:
-            raise RequestTimeout(f"{method}: too many requests were under way", limit="total") from None
+            raise RequestTimeout(f"{method}: no request slot became free", limit="total") from None
 
     def _next_turn(self) -> None:
         while self._queue:
@@ -248,46 +254,51 @@ class Requests:
                 turn.set_result(None)
                 return
 
-    # --- how it ends ------------------------------------------------------------------------------------------
+    # --- outcomes -------------------------------------------------------------------------------------------
 
     def answered(self, answer: PeerResponse) -> None:
         sent = self.waiting.pop(answer.id, None)
         if sent is not None and not sent.future.done():
             sent.future.set_result(answer)
-        elif sent is not None:  # its caller was cancelled in this very turn of the loop
-            self.came_late(answer.id, answer.result, sent.method)
+        elif sent is not None:  # its caller was cancelled in the same loop iteration
+            self.answered_late(answer.id, answer.result, sent.method)
 
-    def came_late(self, id: RequestId, result: Raw | UnsetType, method: str = "") -> None:
-        """Take an answer that nobody waits for, to a request that was given up before or, ``method``, just now."""
+    def answered_late(self, id: RequestId, result: Raw | UnsetType, method: str = "") -> None:
+        """Handle a response to a request that was given up, earlier or (``method``) just now."""
         method = self._late.pop(id, method)
-        if self.late is not None and self.ended is None and result is not UNSET and method in MAKE_TASKS:
-            self.late(method, result)
+        if (
+            self.on_late_task is not None
+            and self.closed_by is None
+            and result is not UNSET
+            and method in MAKE_TASKS
+        ):
+            self.on_late_task(method, result)
 
     def refuse(self, id: RequestId, error: ProtocolError | Refusal) -> None:
-        """The peer answered the exchange of this request with an error that does not name it."""
+        """The peer responded to the exchange of this request with an error that has no id."""
         sent = self.waiting.get(id)
         if sent is not None:
             self._endpoint.send_cancel(id)
             self.answered(PeerResponse(id=id, method=sent.method, error=error))
 
     def lose(self, id: RequestId, reason: TransportError) -> None:
-        """The answer to this request was lost on its way, the connection was not."""
+        """The response to this request was lost, while the connection stays open."""
         sent = self.waiting.pop(id, None)
         if sent is not None:
             self._endpoint.send_cancel(id)
             _interrupt(sent, self._lost(reason, sent=True))
 
     def fail(self, reason: TransportError | None) -> None:
-        """The connection is over: nobody will be answered any more."""
-        if self.ended is None:
-            self.ended = reason or TransportError("the peer closed the connection", cause="eof")
-        self._write = _nowhere  # it leads back to whoever has us
+        """The connection has ended: fail all pending requests."""
+        if self.closed_by is None:
+            self.closed_by = reason or TransportError("the peer closed the connection", cause="eof")
+        self._write = _discard  # it refers to the owner of this object
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._timer_at = None, inf
         waiting, self.waiting = self.waiting, {}
         for sent in waiting.values():
-            _interrupt(sent, self._lost(self.ended, sent=True))
+            _interrupt(sent, self._lost(self.closed_by, sent=True))
         while self._queue:
             self._next_turn()
 
@@ -296,8 +307,11 @@ class Requests:
         lost.stderr = reason.stderr
         return lost
 
-    def _give_up(self, sent: Outgoing, reason: BaseException) -> DovetailError | None:
-        """The caller stops waiting: tell the peer, unless it is what told us. Returns the error to raise instead."""
+    def _give_up(self, sent: OutgoingRequest, reason: BaseException) -> DovetailError | None:
+        """The caller stops waiting: notify the peer, unless the peer ended the request.
+
+        Returns the error to raise instead.
+        """
         task, sent.task = sent.task, None
         error, sent.error = sent.error, None
         if self.waiting.pop(sent.id, None) is not None:
@@ -305,16 +319,17 @@ class Requests:
         if not isinstance(reason, asyncio.CancelledError):
             return None
         done = sent.future.done() and not sent.future.cancelled()
-        if done and sent.future.exception() is None:  # it came in the turn before
-            self.came_late(sent.id, sent.future.result().result, sent.method)
+        if done and sent.future.exception() is None:  # it arrived in the previous loop iteration
+            self.answered_late(sent.id, sent.future.result().result, sent.method)
         if error is None:
             return None
-        # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
+        # This object interrupted the task, as `asyncio.timeout` does; unless the task was cancelled from
+        # outside as well.
         return None if task is not None and task.uncancel() > 0 else error
 
-    def _withdraw(self, sent: Outgoing, reason: str, *, quiet: bool = False) -> None:
+    def _withdraw(self, sent: OutgoingRequest, reason: str, *, quiet: bool = False) -> None:
         notice = self._endpoint.send_cancel(sent.id, reason)
-        if self.late is not None and sent.method in MAKE_TASKS:
+        if self.on_late_task is not None and sent.method in MAKE_TASKS:
             self._late[sent.id] = sent.method
             if len(self._late) > self._endpoint.limits.max_tombstones:
                 del self._late[next(iter(self._late))]
@@ -323,10 +338,10 @@ class Requests:
         if notice is not None and not quiet:
             sent.write(notice)
 
-    # --- limits -----------------------------------------------------------------------------------------------
+    # --- timeouts -------------------------------------------------------------------------------------------
 
     def progressed(self, params: ProgressNotificationParams) -> bool:
-        """Take progress; whether it was for one of ours."""
+        """Handle progress. Returns whether it belongs to a pending request."""
         token = params.progress_token
         sent = self.waiting.get(token)
         if sent is None or sent.token != token:
@@ -342,16 +357,16 @@ class Requests:
             try:
                 sent.on_progress(params.progress, total, message)
             except Exception:
-                log.exception("on_progress of %s failed", sent.method)
+                log.exception("on_progress callback failed method=%s", sent.method)
         return True
 
-    def touch(self, sent: Outgoing) -> None:
-        """Something arrived for this request: its idle limit starts anew."""
+    def touch(self, sent: OutgoingRequest) -> None:
+        """Restart the idle timeout of a request that received data."""
         if sent.idle is not inf:
             sent.idle_at = self._clock.time() + sent.idle
 
     def touch_all(self) -> None:
-        """The silence was ours: every idle limit starts anew."""
+        """Restart all idle timeouts: the peer was waiting for this side."""
         for sent in self.waiting.values():
             self.touch(sent)
 
@@ -359,12 +374,12 @@ class Requests:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = when
-        self._timer = self._clock.call_later(max(0.0, when - now), self._sweep)
+        self._timer = self._clock.call_later(max(0.0, when - now), self._check_timeouts)
 
-    def _sweep(self) -> None:
+    def _check_timeouts(self) -> None:
         now = self._clock.time()
         self._timer, self._timer_at = None, inf
-        if self.answering:
+        if self.serving:
             self.touch_all()
         earliest = inf
         for sent in list(self.waiting.values()):
@@ -376,25 +391,25 @@ class Requests:
         if earliest < inf:
             self._set_timer(earliest, now)
 
-    def _expire(self, sent: Outgoing, limit: str) -> None:
+    def _expire(self, sent: OutgoingRequest, limit: str) -> None:
         del self.waiting[sent.id]
         self._withdraw(sent, f"timeout ({limit})")
-        what = "nothing came from the peer" if limit == "idle" else "no answer came"
+        what = "no message received" if limit == "idle" else "no response received"
         text = f"{sent.method}: {what} within the {limit} limit"
         if self.hint is not None:
             text += f" ({self.hint})"
         _interrupt(sent, RequestTimeout(text, limit=limit))
 
 
-def _nowhere(data: bytes) -> None:
-    """What is written after the end."""
+def _discard(data: bytes) -> None:
+    """Discards messages after the connection has ended."""
 
 
-def _interrupt(sent: Outgoing, error: DovetailError) -> None:
-    """End a request from outside: by its future, or by interrupting the task that runs the exchange."""
+def _interrupt(sent: OutgoingRequest, error: DovetailError) -> None:
+    """End a request from outside: through its future, or by interrupting the task that runs the exchange."""
     if sent.task is not None:
         sent.error = error
-        if sent.task is not asyncio.current_task():  # its own exchange found out, and raises by itself
+        if sent.task is not asyncio.current_task():  # its own exchange detected the error and raises it
             sent.task.cancel()
     elif not sent.future.done():
         sent.future.set_exception(error)

@@ -1,7 +1,7 @@
-"""One way to run a call: ask the service, and turn whatever becomes of it into bytes or silence.
+"""Run one call: call the service and turn every outcome into response bytes or silence.
 
-The only place that knows how calls end. Every driver and transport gives its calls to a `Runner`; it brings a channel,
-and it writes what comes back. One runner serves a whole connection or app::
+All outcomes of a call are handled here. Every driver and transport passes its calls to a `Runner`, provides a
+channel, and writes what is returned. One runner serves a whole connection or app::
 
     runner = Runner(service)
     data, error = await runner.run(call, channel, endpoint)
@@ -9,34 +9,34 @@ and it writes what comes back. One runner serves a whole connection or app::
 ====================================================  ==================================  ========================
 what happened                                         ``data``                            ``error``
 ====================================================  ==================================  ========================
-the service answered                                  the result                          None
+the service returned a result                         the result                          None
 too many requests run (`SharedLimits.requests`)       refusal 1004                        `ServerBusy`
-the answer is too large for the way to the peer       `oversized_result`: failed tool …    None
+the response is too large for the transport           `oversized_result`: failed tool …   None
                                                       … or an error                       the same
-the service raised a `DovetailError`                  that error                          the same
-anything else, every `BaseException` included         ``internal_error``, an incident     the same
-the handler let a cancellation of its own escape      ``internal_error``, an incident     the same
-**the peer** gave up: ``call.cancelled``              None                                None
-**we** shut down: ``runner.draining``                 "shutting down", refusal 1008       `ShuttingDown`
-**somebody else** cancelled the task: the host        `asyncio.CancelledError` goes on: write nothing
-a `KeyboardInterrupt` or `GeneratorExit`              goes on, as everywhere
+the service raised a `DovetailError`                  the error                           the same
+any other exception, every `BaseException` included   ``internal_error``, an incident     the same
+an inner cancellation escaped the handler             ``internal_error``, an incident     the same
+**the peer** cancelled: ``call.cancelled``            None                                None
+**the server** shuts down: ``runner.draining``        "shutting down", refusal 1008       `ShuttingDown`
+**the host** cancelled the task                       raises `asyncio.CancelledError`: write nothing
+a `KeyboardInterrupt` or `GeneratorExit`              is raised again
 ====================================================  ==================================  ========================
 
-``data`` is None also when the call is part of a batch that still waits for others. So the rule for writing is short:
-write ``data`` unless it is None; ``call.cancelled`` tells silence that was asked for from a batch. `status_of` gives
-the HTTP status of an outcome; `Runner.together` runs the calls of a batch.
+``data`` is also None while the call's batch waits for other calls. So the rule for writing is short: write
+``data`` unless it is None. ``call.cancelled`` distinguishes a cancelled call from a waiting batch.
+`status_of` gives the HTTP status of an outcome; `Runner.run_batch` runs the calls of a batch.
 
-Whoever stops a call says why *before* cancelling the task that runs it:
+Code that stops a call states the reason *before* it cancels the task:
 
-- The peer gave up (``notifications/cancelled``, a stream of 2026-07-28 that was closed, a connection that is lost):
-  set ``call.cancelled``; `Endpoint.receive` and `Endpoint.close` do so themselves.
-- The time for calls under way is over: set ``runner.draining``, then cancel the tasks that are left.
+- The peer cancelled (``notifications/cancelled``, a closed stream of 2026-07-28, a lost connection):
+  set ``call.cancelled``. `Endpoint.receive` and `Endpoint.close` do this.
+- The grace period of a graceful shutdown is over: set ``runner.draining``, then cancel the remaining tasks.
 
-In both cases `run` returns and takes the cancellation back, because the task may be the host's and go on to live. It
-does not if somebody else has cancelled the task as well.
+In both cases `run` returns and clears the cancellation, because the task may belong to the host and continue.
+It does not if the host cancelled the task as well.
 
-``endpoint`` is the one the call came from. Without it (2026-07-28 over HTTP, where no connection is kept) the reply is
-written by the codec of the call. The price of it all is one Python call.
+``endpoint`` is the endpoint that admitted the call. Without it (2026-07-28 over HTTP, without a connection)
+the codec of the call encodes the response. The cost is one Python call.
 """
 
 from __future__ import annotations
@@ -59,20 +59,23 @@ from ..settings import Limits
 log = logging.getLogger("dovetail")
 
 Outcome = tuple[bytes | None, DovetailError | None]
-"""What to write, unless it is None; and the error in it, if it is one."""
+"""The bytes to write, or None; and the error they contain, if any."""
 Run = Callable[[Call], Coroutine[Any, Any, Outcome]]
-"""How one call of a batch is run."""
+"""Runs one call of a batch."""
 
 
 class ShuttingDown(Refusal):
-    """The server takes no more calls, or has no more time for this one. Over HTTP: status 503."""
+    """The server is shutting down and takes no more calls, or has no time left for this one.
+
+    Over HTTP: status 503.
+    """
 
     def __init__(self) -> None:
         super().__init__(1008, message="the server is shutting down", retry_after=1)
 
 
 class Runner:
-    """Runs the calls of one connection or app; the module says how."""
+    """Runs the calls of one connection or app; see the module."""
 
     __slots__ = ("_event", "_message", "_running", "_service", "draining")
 
@@ -85,16 +88,16 @@ class Runner:
     ) -> None:
         self._service = service
         self._running: SharedLimit = running or SharedLimit(sys.maxsize)
-        """Requests whose handler runs, of all runners of one server."""
+        """Counts the requests whose handler runs, of all runners of one server."""
         self._message = None if limits is None else limits.max_response_bytes
         self._event = (
             self._message if limits is None or limits.max_event_bytes is None else limits.max_event_bytes
         )
         self.draining = False
-        """Calls that are cancelled from now on are cancelled because we shut down, and are told so."""
+        """The server is shutting down. Calls cancelled from now on get `ShuttingDown`."""
 
     async def run(self, call: Call, channel: Channel, endpoint: Endpoint | None = None) -> Outcome:
-        """Answer ``call``; the module says what comes back. Raises nothing but what ends the task itself."""
+        """Serve ``call``; the module lists the outcomes. It raises only what ends the task."""
         running = self._running
         running.in_use += 1
         try:
@@ -120,9 +123,9 @@ class Runner:
                 data = call.codec.encode_result(call.id, oversized_result(call, result, most))
             return data, None
         except BaseException as reason:
-            outside = from_outside(reason, call)
-            if outside and not self._take_back(call, reason):
-                call.cancelled = True  # whatever the handler left behind speaks to nobody
+            outside = is_external(reason, call)
+            if outside and not self._clear_cancellation(call, reason):
+                call.cancelled = True  # leftover work of the handler can send nothing more
                 if endpoint is not None:
                     endpoint.abandon(call)
                 raise
@@ -130,13 +133,16 @@ class Runner:
         finally:
             running.in_use -= 1
 
-    async def together(self, calls: Sequence[Call], run: Run) -> list[Outcome]:
-        """Run the calls of a batch, each in a task of its own; what cancels this task cancels them all."""
+    async def run_batch(self, calls: Sequence[Call], run: Run) -> list[Outcome]:
+        """Run the calls of a batch concurrently, each in its own task.
+
+        Cancelling this task cancels them all.
+        """
         tasks = [asyncio.ensure_future(run(call)) for call in calls]
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            await asyncio.sleep(0)  # a call that has not begun could not say how it ended
+            await asyncio.sleep(0)  # a call must have started to report how it ended
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -150,17 +156,17 @@ class Runner:
         self, call: Call, reason: BaseException, endpoint: Endpoint | None, *, outside: bool
     ) -> Outcome:
         if outside:
-            reason.__traceback__ = None  # it leads to frames that hold it: a circle for the collector
+            reason.__traceback__ = None  # a traceback refers to frames that refer to it: a reference cycle
             if call.cancelled:
                 return None, None
         error = ShuttingDown() if outside else mask(call.method, reason)
-        error.__traceback__ = None  # it leads to the frames of whoever gets it: a circle for the collector
+        error.__traceback__ = None  # a traceback refers to the caller's frames: a reference cycle
         if endpoint is not None:
             return endpoint.send_error(call, error), error
         return None if call.cancelled else call.codec.encode_error(call.id, error), error
 
-    def _take_back(self, call: Call, reason: BaseException) -> bool:
-        """Whether it was us who cancelled; then the task is not cancelled any more."""
+    def _clear_cancellation(self, call: Call, reason: BaseException) -> bool:
+        """Whether the runner caused this cancellation. If so, the task's cancellation is cleared."""
         if not isinstance(reason, asyncio.CancelledError) or not (call.cancelled or self.draining):
             return False
         task = asyncio.current_task()
@@ -169,17 +175,18 @@ class Runner:
 
 
 def status_of(admission: Admission, call: Call, error: DovetailError | None) -> int:
-    """The HTTP status of an outcome, as long as nothing has been streamed."""
+    """Return the HTTP status of an outcome, if nothing was streamed."""
     if error is None:
         return 200
     return 503 if isinstance(error, ShuttingDown | ServerBusy) else admission.status_of(error, call.codec)
 
 
-def from_outside(error: BaseException, call: Call) -> bool:
-    """Whether ``error`` is none of a handler's doing and has to pass: a cancellation, the end of the process.
+def is_external(error: BaseException, call: Call) -> bool:
+    """Whether ``error`` was not caused by the handler and must be raised again: a cancellation, the end of
+    the process.
 
-    A handler may also let the end of a task of its own escape, try to end the process, or raise a `BaseException` of a
-    library: failures like any.
+    A handler may also leak an inner cancellation, try to exit the process, or raise a `BaseException` of a
+    library. These are ordinary failures.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -188,12 +195,12 @@ def from_outside(error: BaseException, call: Call) -> bool:
 
 
 def mask(what: str, reason: BaseException | None = None) -> DovetailError:
-    """What a peer is told of ``reason``, by default the exception being handled.
+    """Return the error that a peer gets for ``reason``, by default the exception being handled.
 
-    Our own errors were made for it. Of all others it gets the number of an entry in the log, and nothing else.
+    Errors of Dovetail are returned unchanged. For all others the peer gets only the number of a log entry.
     """
     if isinstance(reason, DovetailError):
         return reason
     incident = os.urandom(6).hex()
-    log.error("incident %s: %s failed", incident, what, exc_info=reason or True)
+    log.error("incident=%s %s failed", incident, what, exc_info=reason or True)
     return masked(incident)

@@ -1,4 +1,4 @@
-"""A semaphore with a bounded queue: first come, first served."""
+"""A semaphore with a bounded queue, in order of arrival."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class QueuedSemaphore:
-    """At most ``maximum`` holders at a time; ``queue`` callers more may wait."""
+    """At most ``maximum`` holders at a time. Up to ``queue`` more callers may wait."""
 
     __slots__ = ("__weakref__", "_queue", "in_use", "maximum", "waiting")
 
@@ -17,10 +17,10 @@ class QueuedSemaphore:
         self.waiting: deque[asyncio.Future[None]] = deque()
 
     async def acquire(self) -> None:
-        """Acquire at once, or wait for it. Call `release` afterwards.
+        """Acquire a slot at once, or wait for one. Call `release` afterwards.
 
         Raises:
-            asyncio.QueueFull: too many callers are waiting already.
+            asyncio.QueueFull: the queue of waiting callers is full.
         """
         if self.in_use < self.maximum:
             self.in_use += 1
@@ -30,20 +30,20 @@ class QueuedSemaphore:
             await self.wait()
 
     async def wait(self) -> None:
-        """Acquire after the callers that are waiting already."""
+        """Acquire a slot after the callers that wait already."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append(turn)
         try:
-            await turn  # `release` hands its slot over
+            await turn  # `release` passes its slot on
         except BaseException:
             if not turn.cancelled():
-                self.release()  # the slot was handed over in the moment this caller gave up
-            elif turn in self.waiting:  # `release` may have removed it in that moment
+                self.release()  # the slot was passed on while this caller was cancelled
+            elif turn in self.waiting:  # `release` may have removed it at the same time
                 self.waiting.remove(turn)
             raise
 
     def release(self) -> None:
-        """Hand the slot to the caller that has waited longest, or free it."""
+        """Pass the slot to the caller that has waited longest, or free it."""
         while self.waiting:
             turn = self.waiting.popleft()
             if not turn.done():

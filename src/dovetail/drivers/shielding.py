@@ -1,4 +1,4 @@
-"""Several writes that belong together are done together, whoever is cancelled meanwhile."""
+"""Shield a coroutine from cancellation until it has completed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do ``work`` whole, though whoever does it is cancelled meanwhile; the cancellation comes after it."""
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to completion even if the caller is cancelled, then re-raise the cancellation."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         while not task.done():
-            with suppress(asyncio.CancelledError):  # who is cancelled twice is cancelled
+            with suppress(asyncio.CancelledError):  # a second cancellation is ignored too
                 await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # who would have been told is gone
+            task.exception()  # the caller that would see this exception was cancelled
         raise

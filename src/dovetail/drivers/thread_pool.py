@@ -1,9 +1,9 @@
-"""Threads for handlers that block.
+"""A thread pool for blocking handlers.
 
-The threads are daemons and our own: a process that was told to end does not wait for a handler that never
-returns (the standard executor joins its threads at exit). A thread whose caller gave up cannot
-be stopped, so it is written off and replaced, at most ``limit`` times at once; it ends when its function
-returns. Code that must be killable belongs into a process, see `dovetail.drivers.process_pool`.
+The threads are daemons, so a process can exit although a handler never returns (the standard executor joins
+its threads at exit). A thread cannot be stopped. If its caller is cancelled, the thread is abandoned and
+replaced, at most ``limit`` at a time. It ends when its function returns. Code that must be killable belongs
+into a process, see `dovetail.drivers.process_pool`.
 """
 
 from __future__ import annotations
@@ -18,69 +18,73 @@ from collections.abc import Callable
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 IDLE_THREAD_SECONDS: Final = 30.0
-"""After which a worker thread without work ends."""
+"""Seconds after which an idle worker thread ends."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Killable(Protocol):
-    """A pool of processes."""
+class KillablePool(Protocol):
+    """A process pool that can be killed."""
 
     def kill(self) -> None: ...
 
 
-KILLABLE: Final[weakref.WeakSet[Killable]] = weakref.WeakSet()
-"""Those of this process. They are noted here, because a server that has none does not load `processes`."""
+PROCESS_POOLS: Final[weakref.WeakSet[KillablePool]] = weakref.WeakSet()
+"""The process pools of this process.
+
+They register here, so that a server without any need not import `process_pool`.
+"""
 
 
 def kill_all() -> None:
-    """Kill every worker process, for a process that is about to end without ceremony."""
-    for pool in list(KILLABLE):
+    """Kill every worker process at once, before the process exits."""
+    for pool in list(PROCESS_POOLS):
         pool.kill()
 
 
 class _Job:
-    """One function call on its way through a thread."""
+    """One function call for a thread."""
 
     __slots__ = ("__weakref__", "abandoned", "call", "generation", "settle")
 
     def __init__(self, call: Callable[[], Any], settle: Callable[[Any, BaseException | None], None]) -> None:
         self.call = call
         self.settle = settle
-        self.generation: int | None = None  # of the thread that runs it; None: it has not begun
+        self.generation: int | None = None  # generation of the thread that runs it; None: not started
         self.abandoned = False
 
     def run(self) -> None:
         try:
             result, error = self.call(), None
-        except BaseException as reason:  # noqa: BLE001  whatever it is belongs to the caller
+        except BaseException as reason:  # noqa: BLE001  every exception is passed to the caller
             result, error = None, reason
         self.settle(result, error)
 
 
-class Threads:
-    """At most ``limit`` daemon threads; calls beyond that wait their turn."""
+class ThreadPool:
+    """At most ``limit`` daemon threads. Further calls wait."""
 
     def __init__(self, limit: int = 32, *, name: str = "dovetail-worker") -> None:
         self._limit = limit
         self._name = name
-        self._jobs: OrderedDict[_Job, None] = OrderedDict()  # those that have not begun, oldest first
+        self._jobs: OrderedDict[_Job, None] = OrderedDict()  # jobs not started, oldest first
         self._changed = threading.Condition()
-        self._generation = 0  # grows with `close`; threads of an older one end when nothing waits
-        self._backlog = 0  # jobs waiting or running, abandoned ones not counted
-        self._alive = 0  # threads of this generation that will take another job
-        self._stray = 0  # threads of this generation still busy for nobody
+        self._generation = 0  # incremented by `close`; threads of an older generation end when no job waits
+        self._backlog = 0  # jobs waiting or running, without abandoned ones
+        self._available = 0  # threads of this generation that can take another job
+        self._abandoned = 0  # threads of this generation whose caller was cancelled
 
     @property
     def waiting(self) -> int:
-        """Calls that have not begun."""
+        """Number of calls that have not started."""
         return len(self._jobs)
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``function`` in a thread, in a copy of the present context, and return what it returns.
+        """Call ``function`` in a thread, in a copy of the current context, and return its result.
 
-        When the caller is cancelled, a call that has not begun never begins; one that has goes on unseen.
+        If the caller is cancelled, a call that has not started never starts. A running call continues
+        unobserved.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -90,7 +94,7 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(_set, future, result, error)
             except RuntimeError:
-                pass  # the loop is gone, and with it whoever asked
+                pass  # the loop was closed, so no caller waits
 
         job = _Job(lambda: context.run(function, *args, **kwargs), settle)
         self._submit(job)
@@ -101,26 +105,26 @@ class Threads:
             raise
 
     def close(self) -> None:
-        """Let every idle thread end now, and every busy one when its function returns. Nothing waits.
+        """End idle threads now, and busy ones when their function returns. Does not wait.
 
         The pool stays usable: the next call starts new threads.
         """
         with self._changed:
             self._generation += 1
-            self._alive = self._stray = 0
+            self._available = self._abandoned = 0
             self._changed.notify_all()
 
     def _submit(self, job: _Job) -> None:
         with self._changed:
             self._backlog += 1
             self._jobs[job] = None
-            self._hire()
+            self._start_thread()
             self._changed.notify()
 
-    def _hire(self) -> None:
-        # Jobs of threads from before `close` are in the backlog too, but they need nobody new.
-        if self._jobs and self._backlog > self._alive and self._alive < self._limit:
-            self._alive += 1
+    def _start_thread(self) -> None:
+        # Jobs of threads from before `close` are in the backlog too, but they need no new thread.
+        if self._jobs and self._backlog > self._available and self._available < self._limit:
+            self._available += 1
             worker = threading.Thread(
                 target=self._work, args=(self._generation,), name=self._name, daemon=True
             )
@@ -131,28 +135,28 @@ class Threads:
             if job.abandoned:
                 return
             if job.generation == self._generation:
-                if self._stray >= self._limit:
-                    return  # enough were written off: this one keeps its place until it returns
-                self._alive -= 1
-                self._stray += 1
-            self._jobs.pop(job, None)  # waiting for a thread, it would keep its arguments alive
+                if self._abandoned >= self._limit:
+                    return  # too many threads are abandoned: this one keeps its slot until it returns
+                self._available -= 1
+                self._abandoned += 1
+            self._jobs.pop(job, None)  # a queued job would keep its arguments alive
             job.abandoned = True
             self._backlog -= 1
-            self._hire()
+            self._start_thread()
 
     def _work(self, generation: int) -> None:
         while (job := self._next(generation)) is not None:
             job.run()
             with self._changed:
                 if job.abandoned:
-                    self._stray -= generation == self._generation
+                    self._abandoned -= generation == self._generation
                     return
-                job.abandoned = True  # nothing is left to give up
+                job.abandoned = True  # it cannot be abandoned any more
                 self._backlog -= 1
             del job  # an idle thread must not keep the last result alive
 
     def _next(self, generation: int) -> _Job | None:
-        """Wait for a job; None: this thread is not needed any more."""
+        """Wait for a job. None: this thread is not needed any more."""
         with self._changed:
             while True:
                 if self._jobs:
@@ -162,15 +166,15 @@ class Threads:
                 if generation != self._generation:
                     return None
                 if not self._changed.wait(IDLE_THREAD_SECONDS) and not self._jobs:
-                    self._alive -= generation == self._generation
+                    self._available -= generation == self._generation
                     return None
 
 
 class DaemonExecutor(concurrent.futures.ThreadPoolExecutor):
-    """The executor behind `asyncio.to_thread`, on `Threads`: nobody joins it at exit."""
+    """The executor for `asyncio.to_thread`, on `ThreadPool`: not joined at exit."""
 
-    def __init__(self, threads: Threads) -> None:
-        super().__init__(max_workers=1)  # never starts a thread: `submit` is ours
+    def __init__(self, threads: ThreadPool) -> None:
+        super().__init__(max_workers=1)  # starts no threads: this class overrides `submit`
         self._threads_of_ours = threads
 
     def submit(
@@ -190,11 +194,12 @@ class DaemonExecutor(concurrent.futures.ThreadPoolExecutor):
                 future.set_exception(error)
 
         job = _Job(call, settle)
-        # Weakly: the job holds the future already, and a circle of the two would wait for the collector.
+        # A weak reference: the job refers to the future, and a reference cycle would wait for the garbage
+        # collector.
         waiting = weakref.ref(job)
 
         def done(ended: concurrent.futures.Future[T]) -> None:
-            # A caller of `asyncio.to_thread` that gives up cancels the future of a job that has not begun.
+            # A cancelled `asyncio.to_thread` cancels the future of a job that has not started.
             given_up = waiting() if ended.cancelled() else None
             if given_up is not None:
                 self._threads_of_ours._abandon(given_up)  # pyright: ignore[reportPrivateUsage]
@@ -204,7 +209,7 @@ class DaemonExecutor(concurrent.futures.ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Never waits: that is what this class is for."""
+        """Return at once: daemon threads are not joined."""
         self._threads_of_ours.close()
 
 
@@ -214,7 +219,7 @@ def _set(future: asyncio.Future[Any], result: Any, error: BaseException | None) 
     if error is None:
         future.set_result(result)
     elif isinstance(error, StopIteration):
-        # A future cannot carry it: awaiting would look like the end of the coroutine.
+        # A future cannot hold StopIteration: awaiting it would end the coroutine.
         future.set_exception(RuntimeError("the function raised StopIteration"))
     else:
         future.set_exception(error)

@@ -1,7 +1,7 @@
-"""The inside of a worker process: read a call, make it, write what came of it.
+"""The main loop of a worker process: read a call, run it, write the result.
 
-Messages are pickles behind a four-byte length, on the descriptors that were stdin and stdout; both are moved
-away before any user code runs, so that a print in a handler goes to stderr and never between two messages.
+Messages are pickles with a four-byte length prefix, on the descriptors that were stdin and stdout. Both are
+moved away before user code runs. So a print in a handler goes to stderr and does not corrupt the protocol.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from typing import Any, BinaryIO
 
 HEADER = struct.Struct("!Q")
 MAIN = "__dovetail_main__"
-"""The name of the parent's main file in a worker; the parent knows it as an alias. `multiprocessing` has one of
-its own, and lets it stand for whatever is the main module when it is imported."""
+"""Name of the parent's main module in a worker; the parent knows it as an alias.
+
+`multiprocessing` uses another name, and imports whatever is the main module under it.
+"""
 
 
 def main() -> None:
     """Serve calls until the parent closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
@@ -44,7 +46,10 @@ def main() -> None:
 
 
 def _die_with_parent() -> None:
-    """Linux: be killed when the parent is, even by SIGKILL. Elsewhere the end of the pipe has to do."""
+    """Linux: be killed together with the parent, even by SIGKILL.
+
+    Elsewhere the end of the pipe ends the worker.
+    """
     if sys.platform == "linux":
         import ctypes
 
@@ -64,7 +69,7 @@ def _read(stream: BinaryIO) -> bytes | None:
 def _reply(request: bytes) -> bytes:
     try:
         target, arguments = pickle.loads(request)
-        function = resolve(*target)  # first: unpickling the arguments may need the module it loads
+        function = resolve(*target)  # first: unpickling the arguments may need the module that it loads
         args, kwargs = pickle.loads(arguments)
         result = function(*args, **kwargs)
         if inspect.iscoroutine(result):
@@ -78,14 +83,14 @@ def _failure(error: BaseException) -> bytes:
     trace = "".join(traceback.format_exception(error))
     try:
         reply = pickle.dumps((False, (error, trace)))
-        pickle.loads(reply)  # some exceptions pickle but do not come back
+        pickle.loads(reply)  # some exceptions can be pickled but not unpickled
     except Exception:  # noqa: BLE001
         reply = pickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), trace)))
     return reply
 
 
 def resolve(module: str, file: str | None, name: str) -> Callable[..., Any]:
-    """Find a function by where it was defined: its module, or the file if that name cannot be imported."""
+    """Find a function by its module, or by its file if the module cannot be imported."""
     value: Any = _module(module, file)
     for part in name.split("."):
         value = getattr(value, part)
@@ -94,7 +99,7 @@ def resolve(module: str, file: str | None, name: str) -> Callable[..., Any]:
 
 def _module(name: str, file: str | None) -> ModuleType:
     if name == "__main__":
-        # Another name than __main__: what the file does as a script must not happen here.
+        # Not __main__: the script part of the file must not run here.
         name = MAIN
     if name in sys.modules:
         return sys.modules[name]
@@ -103,7 +108,7 @@ def _module(name: str, file: str | None) -> ModuleType:
     except ImportError:
         if file is None:
             raise ImportError(
-                f"{name} cannot be imported in another process: put the function into a file"
+                f"{name} cannot be imported in a worker process: put the function into a file"
             ) from None
         return _load(name, file)
 
@@ -114,7 +119,8 @@ def _load(name: str, file: str) -> ModuleType:
         raise ImportError(f"cannot load {file}")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     if name == MAIN:
-        sys.modules["__main__"] = module  # arguments pickled in the parent name their classes so
+        # arguments pickled in the parent refer to their classes by this name
+        sys.modules["__main__"] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:

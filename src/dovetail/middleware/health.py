@@ -31,7 +31,7 @@ from msgspec import Struct
 from ..core.channel import Call
 from ..core.subscriptions import SubscriptionHub
 from ..drivers.heartbeat import repeat
-from ..drivers.thread_pool import Threads
+from ..drivers.thread_pool import ThreadPool
 from ..errors import ProtocolError
 from ..settings import RETRY_AFTER_MS, Limits
 from .event_loop_monitor import EventLoopMonitor
@@ -336,7 +336,7 @@ class Health:
             raise ProtocolError(self._refusal or "unhealthy", data={"retryAfterMs": RETRY_AFTER_MS})
 
 
-_THREADS = Threads(HEALTH_THREADS)
+_THREADS = ThreadPool(HEALTH_THREADS)
 """Of daemons: a check that hangs does not keep the process."""
 
 

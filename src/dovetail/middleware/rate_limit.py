@@ -282,10 +282,10 @@ class RateLimit(Middleware):
         return await call_next(request)
 
     @property
-    def shut(self) -> Mapping[str, Any]:
+    def blocked_addresses(self) -> Mapping[str, Any]:
         return self._doors
 
-    async def at_the_door(self, address: str) -> DovetailError | None:
+    async def check_address(self, address: str) -> DovetailError | None:
         until, wait, scope = self._doors.get(address, (0.0, 0.0, ""))
         now = self._clock()
         left = until - now
@@ -320,7 +320,7 @@ class RateLimit(Middleware):
             if rule.methods is None or method in rule.methods
         ]
 
-    def wrap_notes(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
+    def wrap_notifications(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
         """A notification has nobody to be answered: one too many is dropped."""
         rules = [(place, rule) for place, rule in enumerate(self.rules) if rule.methods is None]
         sharing = self._sharing

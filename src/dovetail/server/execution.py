@@ -24,13 +24,13 @@ from ..core.channel import Session
 from ..core.phases import SERVING
 from ..drivers.middleware_chain import Middleware
 from ..drivers.semaphore import QueuedSemaphore
-from ..drivers.thread_pool import Threads
+from ..drivers.thread_pool import ThreadPool
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
 from ..middleware.health import Health, Watched
 from ..settings import RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
-    from ..drivers.process_pool import Processes
+    from ..drivers.process_pool import ProcessPool
     from .composition import Composition
     from .resource_watcher import Watches
     from .server import Server
@@ -106,8 +106,8 @@ class HandlerRunner:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._semaphores: WeakSet[QueuedSemaphore] = WeakSet()
-        self._threads: Threads | None = None
-        self._processes: Processes | None = None
+        self._threads: ThreadPool | None = None
+        self._processes: ProcessPool | None = None
 
     def prepare(
         self, function: Signature, what: str, options: Mapping[str, Any], timeout: float | None
@@ -148,16 +148,16 @@ class HandlerRunner:
     async def _in_thread(self, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
         threads = self._threads
         if threads is None:
-            threads = self._threads = Threads(self._limits.max_threads)
+            threads = self._threads = ThreadPool(self._limits.max_threads)
         value = await threads.run(function, *args, **arguments)
         return await value if inspect.isawaitable(value) else value
 
     async def _in_process(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
         processes = self._processes
         if processes is None:
-            from ..drivers.process_pool import Processes
+            from ..drivers.process_pool import ProcessPool
 
-            processes = self._processes = Processes()
+            processes = self._processes = ProcessPool()
         return await processes.run(function, **arguments)
 
     def waiting(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from msgspec import UNSET
 
 from ..core.channel import EMPTY, Call, ServerRequestsNotSupported
-from ..drivers.run import from_outside
+from ..drivers.run import is_external
 from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
@@ -46,7 +46,7 @@ class Failures:
             DovetailError: the failure is to be a JSON-RPC error.
             BaseException: it is none of our business: a cancellation, the end of the process.
         """
-        if from_outside(error, call):
+        if is_external(error, call):
             raise error
         if isinstance(error, InputNotSupported) and call.revision.modern:
             raise missing_capability(error) from None
@@ -83,7 +83,7 @@ class Failures:
         kind: str = "internal_error",
     ) -> NoReturn:
         """Raise the JSON-RPC error of ``kind`` for a failed prompt, resource or completion."""
-        if from_outside(error, call):
+        if is_external(error, call):
             raise error
         if isinstance(error, ProtocolError | Refusal):
             raise error

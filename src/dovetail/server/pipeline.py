@@ -30,10 +30,10 @@ from ..drivers.middleware_chain import (
     Request,
     Respond,
     Wrapper,
-    admitting,
     attach,
+    component_check,
     compose,
-    compose_notes,
+    compose_notifications,
     name_in,
 )
 from ..errors import DovetailError, ProtocolError
@@ -169,11 +169,11 @@ class Pipeline:
         if self.once is not None:
             inner = self.once.around(inner)
         self._chain = compose(self.middleware, inner)
-        before, self.admits = self.admits, admitting(self.middleware)
+        before, self.admits = self.admits, component_check(self.middleware)
         if before is not None or self.admits is not None:
             for kind in LIST_KINDS:
                 server.changed(kind)
-        self.note = compose_notes(self.middleware, server.handle_notification)
+        self.note = compose_notifications(self.middleware, server.handle_notification)
         if server.transforms is not None:
             self._chain = partial(_relocating, self._chain, server.transforms.components.relocated)
         # No middleware cares about requests: one that only counts or bends rules costs a call nothing.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..core.channel import EMPTY, Session
 from ..core.principal import as_principal
-from ..drivers.exchange import NOBODY, Nobody, exchange
+from ..drivers.exchange import NULL_WRITER, NullWriter, exchange
 from ..errors import DovetailError
 from ..model import ClientCapabilities
 
@@ -90,7 +90,7 @@ class Serving:
             session=_session(server, known) if known else None,
             principal=as_principal(known.get("principal")),
             scope=known,
-            writer=NOBODY if take is None else _Listener(take),
+            writer=NULL_WRITER if take is None else _Listener(take),
         )
         return reply
 
@@ -137,7 +137,7 @@ def _module(transport: str) -> Any:
     return importlib.import_module(name)
 
 
-class _Listener(Nobody):
+class _Listener(NullWriter):
     """Gives the notifications that come before the reply to a callable."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:

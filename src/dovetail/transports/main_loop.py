@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from ..drivers.thread_pool import DaemonExecutor, Threads, kill_all
+from ..drivers.thread_pool import DaemonExecutor, ThreadPool, kill_all
 from ..settings import (
     GRACE_SECONDS,
     TEARDOWN_SECONDS,
@@ -165,7 +165,7 @@ class Signals:
 def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS, threads: int) -> int:
     """Run ``main`` until it returns; it must return soon after `Stop.wait` does. Gives the exit status."""
     watchdog = Watchdog()
-    executor = DaemonExecutor(Threads(threads))
+    executor = DaemonExecutor(ThreadPool(threads))
     stops: list[Stop] = []
 
     async def supervised() -> None:

@@ -110,7 +110,7 @@ class _Connection(SocketLink):
         if buffered.acquire(size - self._counted):
             self._counted = size
         else:
-            self.duplex.crowded()
+            self.duplex.refuse_unfinished()
             self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -175,7 +175,7 @@ class Listener:
     def accept(self) -> _Connection:
         # A legacy client that answers in time is not silent.
         quiet = None if self.idle is None else self.idle / 2
-        return _Connection(self, accept(self.service, grace=self.grace, wary=True, quiet=quiet))
+        return _Connection(self, accept(self.service, grace=self.grace, untrusted=True, quiet=quiet))
 
     @property
     def address(self) -> Any:

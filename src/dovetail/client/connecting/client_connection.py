@@ -20,8 +20,8 @@ from ...core.channel import Call, Notice
 from ...core.connection_states import ConnectionMachine
 from ...core.task_machine import TERMINAL
 from ...drivers.clock import Clock
-from ...drivers.middleware_chain import compose_notes
-from ...drivers.requests import Outgoing
+from ...drivers.middleware_chain import compose_notifications
+from ...drivers.requests import OutgoingRequest
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 from ...model.meta import LOG_LEVEL
 from ...settings import Timeouts
@@ -74,7 +74,9 @@ class Connections:
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
         if config.middleware:
-            vars(self)["receive_notification"] = compose_notes(config.middleware, self.receive_notification)
+            vars(self)["receive_notification"] = compose_notifications(
+                config.middleware, self.receive_notification
+            )
 
     # --- what a life asks for -------------------------------------------------------------------------------------
 
@@ -213,7 +215,7 @@ class Connections:
             return self._question_tasks.create(call, work)
         return await work
 
-    async def _answer(self, call: Call, about: Outgoing | None) -> Struct:
+    async def _answer(self, call: Call, about: OutgoingRequest | None) -> Struct:
         try:
             return await self.answers.answer(call.method, call.params)
         except Exception as error:

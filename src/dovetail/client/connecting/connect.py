@@ -217,7 +217,7 @@ class Attempt:
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
             endpoint = Endpoint(self._connections.admission, limits, config.next_id)
             conversation = Conversation(endpoint, self._connections, config.clock, config.on_message)
-            conversation.requests.late = self._connections.came_late
+            conversation.requests.on_late_task = self._connections.came_late
             conversation.deadline = self._deadline
             await self._opener.open(conversation, self._transport)
             self._conversation = conversation

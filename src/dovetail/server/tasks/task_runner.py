@@ -23,7 +23,7 @@ from ...core.task_machine import TaskDesign, TaskMachine
 from ...core.task_views import TASK_VIEWS
 from ...drivers.middleware_chain import Next, Request
 from ...drivers.run import mask
-from ...drivers.shielding import to_the_end
+from ...drivers.shielding import run_to_completion
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
 from ...settings import NAME_ECHO
@@ -110,7 +110,7 @@ class Tasks:
             job.call.cancelled = True
             self._executor.cancel(machine.id)
             if job.detaching is not None:  # what was written of the task is removed first
-                await to_the_end(job.detaching.wait())
+                await run_to_completion(job.detaching.wait())
             raise
 
     async def _hand_over(self, job: Job, request: Request) -> Struct:
@@ -189,10 +189,10 @@ class Tasks:
         if not job.machine.queued:
             self._jobs[job.machine.id] = job
         try:
-            await to_the_end(self._keep_new(job))
+            await run_to_completion(self._keep_new(job))
             begin()
         except BaseException:
-            await to_the_end(self._forget(job))
+            await run_to_completion(self._forget(job))
             raise
 
     async def _keep_new(self, job: Job) -> None:
@@ -252,7 +252,7 @@ class Tasks:
     async def _let_go(self, job: Job) -> None:
         if self.durable is not None:
             # A lease that is not given back keeps all others away while it lasts.
-            await to_the_end(self.durable.let_go(job))
+            await run_to_completion(self.durable.let_go(job))
 
     def _left_to_others(self, job: Job) -> bool:
         """Whether another worker does it, or will once this one has stopped."""
@@ -274,7 +274,7 @@ class Tasks:
             await self._failed(job, error)
             return
         is_error = isinstance(result, CallToolResult) and result.is_error is True
-        await to_the_end(self._complete(job, written, is_error))
+        await run_to_completion(self._complete(job, written, is_error))
 
     async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
         machine, now = job.machine, self._server.clock()
@@ -304,7 +304,7 @@ class Tasks:
         codec = job.call.codec
         code, message, data = wire_error(error, codec.revision, codec.dialect)
         job.machine.fail(Error(code, message, data=data), self._server.clock())
-        await to_the_end(self._tell_change(job))
+        await run_to_completion(self._tell_change(job))
 
     # --- asking -------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ... import extras
 from ...core.principal import Principal
-from ...drivers.thread_pool import DaemonExecutor, Threads
+from ...drivers.thread_pool import DaemonExecutor, ThreadPool
 from ...errors import DovetailError
 from ...settings import HttpOptions
 from ...telemetry.crash_report import reported
@@ -156,7 +156,7 @@ def _run_process(
     watchdog = Watchdog()
 
     async def main() -> int:
-        threads = Threads(app.service.limits.max_threads)
+        threads = ThreadPool(app.service.limits.max_threads)
         asyncio.get_running_loop().set_default_executor(DaemonExecutor(threads))
         return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
 

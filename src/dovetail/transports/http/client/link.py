@@ -20,7 +20,7 @@ from ....client.client_config import ClientConfig
 from ....client.conversation import Conversation
 from ....client.http_client import Fetch, Response
 from ....core.channel import Link
-from ....drivers.requests import Outgoing
+from ....drivers.requests import OutgoingRequest
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ....kinds import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from ....settings import (
@@ -171,7 +171,7 @@ class HttpLink(Link):
     async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
         return await self._requests.send("POST", headers, message)
 
-    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+    def _headers(self, outgoing: OutgoingRequest | None) -> dict[str, str]:
         raise NotImplementedError
 
     async def _read_events(
@@ -211,7 +211,7 @@ class StreamableLink(HttpLink):
 
     # --- one request ----------------------------------------------------------------------------------------------
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def exchange(self, outgoing: OutgoingRequest) -> None:
         """POST a request, and read until it is answered."""
         response = await self._requests.send("POST", self._headers(outgoing), outgoing.data)
         outgoing.status = response.status
@@ -231,7 +231,7 @@ class StreamableLink(HttpLink):
         finally:
             response.close()
 
-    async def _refused(self, response: Response, outgoing: Outgoing) -> None:
+    async def _refused(self, response: Response, outgoing: OutgoingRequest) -> None:
         """The status says that there is no result; what comes with it may say more."""
         is_json = media_type(response.headers) == "application/json"
         body = await excerpt(response, self._limits.max_message_bytes if is_json else ERROR_EXCERPT)
@@ -262,7 +262,7 @@ class StreamableLink(HttpLink):
         self._conversation.lost(reason)
         raise SessionLost(reason.message, cause="session", maybe_executed=not unread)
 
-    async def _exchange_events(self, response: Response, outgoing: Outgoing) -> None:
+    async def _exchange_events(self, response: Response, outgoing: OutgoingRequest) -> None:
         stream = _StreamState()
         broken: TransportError | None = None
         try:
@@ -278,7 +278,7 @@ class StreamableLink(HttpLink):
         response.close()
         await self._resume(stream, outgoing)
 
-    async def _resume(self, stream: _StreamState, outgoing: Outgoing) -> None:
+    async def _resume(self, stream: _StreamState, outgoing: OutgoingRequest) -> None:
         """Go on reading a legacy stream where it broke: by GET, whatever made it."""
         if outgoing.released is not None and stream.retry is not None:
             await outgoing.released()
@@ -308,7 +308,7 @@ class StreamableLink(HttpLink):
                 break
         raise TransportError(f"the stream of {outgoing.method} broke and could not be resumed", cause="eof")
 
-    async def _hear(self, response: Response, stream: _StreamState, outgoing: Outgoing | None) -> None:
+    async def _hear(self, response: Response, stream: _StreamState, outgoing: OutgoingRequest | None) -> None:
         """Pass the events of one response on, until it ends or the request is answered."""
         conversation = self._conversation
 
@@ -389,7 +389,7 @@ class StreamableLink(HttpLink):
 
     # --- headers --------------------------------------------------------------------------------------------------
 
-    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+    def _headers(self, outgoing: OutgoingRequest | None) -> dict[str, str]:
         revision = self._revision
         if outgoing is None:
             return {**POST_HEADERS, **self._session_headers(revision)}
@@ -432,7 +432,7 @@ def _frame(body: bytes) -> Frame | None:
         return None
 
 
-def _no_message(body: bytes, response: Response, outgoing: Outgoing) -> TransportError:
+def _no_message(body: bytes, response: Response, outgoing: OutgoingRequest) -> TransportError:
     if not body.strip():
         what = f"{outgoing.method} was answered with HTTP {response.status} and nothing in it"
     else:

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from ....client.client_config import ClientConfig
 from ....client.conversation import Conversation
 from ....client.http_client import Fetch, Response
-from ....drivers.requests import Outgoing
+from ....drivers.requests import OutgoingRequest
 from ....errors import SessionLost, TransportError
 from ....wire.headers import VERSION_HEADER
 from ....wire.sse import Event, EventParser
@@ -71,7 +71,7 @@ class SseLink(HttpLink):
             error = broken
         self._conversation.lost(error)
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    async def exchange(self, outgoing: OutgoingRequest) -> None:
         """POST a request; its answer comes on the stream."""
         headers = {**self._headers(None), **(outgoing.headers or {})}
         response = await self._post(outgoing.data, headers)
@@ -92,7 +92,7 @@ class SseLink(HttpLink):
     async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
         return await self._requests.send("POST", headers, message, url=self._endpoint)
 
-    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+    def _headers(self, outgoing: OutgoingRequest | None) -> dict[str, str]:
         headers = {**POST_HEADERS}
         if self._revision.version_header:
             headers[VERSION_HEADER] = self._revision.name

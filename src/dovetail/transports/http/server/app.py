@@ -19,7 +19,7 @@ from ....auth.auth_settings import PAGE_BYTES
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
-from ....drivers.middleware_chain import doors
+from ....drivers.middleware_chain import address_checks
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
 from ....settings import HttpOptions
@@ -72,7 +72,7 @@ class HttpApp:
         """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
         self.max_websocket_message_bytes = service.limits.on_websocket().max_message_bytes
         self._bodies = BodyReader(service.limits.max_message_bytes, options.body_timeout, self.buffered)
-        self._doors = doors(service.middleware)
+        self._doors = address_checks(service.middleware)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits, running=service.admission.shared.requests)
         self.state = state = AppState(service, options, self._bodies, runner)
@@ -474,7 +474,7 @@ class HttpApp:
         assert task is not None
         service, scope = self.service, socket.scope
         limits, quiet = service.limits.on_websocket(), self.options.session_ping_interval
-        duplex = accept(service, principal=principal, scope=scope, limits=limits, wary=True, quiet=quiet)
+        duplex = accept(service, principal=principal, scope=scope, limits=limits, untrusted=True, quiet=quiet)
         state.sockets[duplex] = task
         try:
             # Some ASGI servers do not report a client that disconnects during the handshake.

@@ -15,7 +15,7 @@ import msgspec
 
 from ....core.principal import Principal
 from ....core.route_handlers import CustomRoute, RouteRequest, RouteResponse
-from ....drivers.middleware_chain import Door
+from ....drivers.middleware_chain import AddressCheck
 from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions
@@ -67,7 +67,7 @@ class CustomRoutes:
         service: HttpService,
         identity: Identity,
         *,
-        doors: Sequence[tuple[Any, Door]],
+        doors: Sequence[tuple[Any, AddressCheck]],
         enter: Callable[[Exchange, str], Awaitable[bool]],
         read: Callable[[Exchange], Awaitable[bytes | None]],
     ) -> None:

@@ -19,7 +19,7 @@ from ....core.channel import Service
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
 from ....core.route_handlers import CustomRoute
-from ....drivers.middleware_chain import Door, Middleware, Wrapper
+from ....drivers.middleware_chain import AddressCheck, Middleware, Wrapper
 from ....errors import (
     LATER,
     DovetailError,
@@ -314,7 +314,7 @@ async def refuse(
     await exchange.answer(rejection.status, rejection.body, lines)
 
 
-async def kept_out(exchange: Exchange, admission: Admission, door: Door) -> bool:
+async def kept_out(exchange: Exchange, admission: Admission, door: AddressCheck) -> bool:
     """Whether a guard lets nobody in from there; then the client has been told, and its message is not read."""
     peer = exchange.peer
     error = None if peer is None else await door(peer[0])

@@ -18,7 +18,7 @@ from ....core.endpoint import INITIALIZE
 from ....core.metadata import is_modern
 from ....core.principal import Principal
 from ....core.subscriptions import REFRESHED
-from ....drivers.exchange import NOBODY
+from ....drivers.exchange import NULL_WRITER
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Outcome
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
@@ -185,7 +185,7 @@ class SessionHandler:
             headers=posted.routing,
             principal=posted.principal,
             scope=posted.exchange.scope,
-            writer=NOBODY if options.json_only else stream,
+            writer=NULL_WRITER if options.json_only else stream,
             runner=self._runner,
             begun=calls,
             failed=failures.append,
@@ -340,7 +340,7 @@ class SessionHandler:
                     SessionChannel(self.calls, live, exchange, call, together=channel), call
                 )
 
-            await self._watched(exchange, calls, self._runner.together(calls, run))
+            await self._watched(exchange, calls, self._runner.run_batch(calls, run))
             answer = calls[0].batch.encoded
         self.sessions.settle(live)
         if channel.stream is not None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from ....core.principal import Principal
-from ....drivers.heartbeat import PING_TIMEOUTS, answers_ping
+from ....drivers.heartbeat import PING_TIMEOUTS, responds_to_ping
 from ....errors import ProtocolError
 from ....settings import HttpOptions
 from .disconnects import DisconnectWatch
@@ -48,7 +48,7 @@ class SessionStreams:
     async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
         try:
             ping = live.ask().request("ping", None, PING_TIMEOUTS, write=general.write)
-            if await answers_ping(ping, errors_count=False):
+            if await responds_to_ping(ping, errors_count=False):
                 live.used = self._service.clock()
                 return
             for sink in tuple(general.sinks):
