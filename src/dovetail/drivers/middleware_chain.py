@@ -301,9 +301,7 @@ class Middleware:
                 self.notification(notice, receive_notification)
             except Exception:
                 log.exception(
-                    "middleware failed on a notification middleware=%s method=%s",
-                    type(self).__name__,
-                    notice.method,
+                    "middleware failed notification=%s middleware=%s", notice.method, type(self).__name__
                 )
 
         return noted
