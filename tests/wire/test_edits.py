@@ -222,6 +222,7 @@ def test_references_inside_a_wrapped_schema_still_find_their_target() -> None:
             }
         },
         "required": ["result"],
+        "x-fastmcp-wrap-result": True,
     }
 
 

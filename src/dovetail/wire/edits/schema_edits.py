@@ -22,6 +22,8 @@ from ...model import Tool
 from ...shapes import is_list, is_object
 
 WRAPPER = "result"
+WRAP_HINT = "x-fastmcp-wrap-result"
+"""The keyword by which clients of FastMCP know a wrapped schema: their ``data`` is then the value under `WRAPPER`."""
 
 Schema = dict[str, Any]
 Shape = Literal["object", "other", "either"]
@@ -107,7 +109,12 @@ def _wrapped(schema: Schema) -> Schema:
     inner = {key: value for key, value in schema.items() if key != "$schema"}
     # A schema with an identifier of its own is the root of its references wherever it stands.
     moved = inner if "$id" in inner else _moved(inner)
-    outer: Schema = {"type": "object", "properties": {WRAPPER: moved}, "required": [WRAPPER]}
+    outer: Schema = {
+        "type": "object",
+        "properties": {WRAPPER: moved},
+        "required": [WRAPPER],
+        WRAP_HINT: True,
+    }
     return {"$schema": schema["$schema"], **outer} if "$schema" in schema else outer
 
 
