@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 WITH_MIDDLEWARE := tests/server tests/client tests/gateway tests/test_every_revision.py
 
-.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs release clean
+.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock configuration docs release clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -62,7 +62,11 @@ conformance: setup ## the official suite against our server and our client
 tables: setup    ## put the last results of conformance and bench into docs/ and the README
 	$(BIN)/python scripts/tables.py
 
+configuration: setup ## write docs/configuration.md, the reference of all options
+	$(BIN)/python scripts/configuration.py
+
 docs: setup      ## the documentation site, every link followed; in results/site/html
+	$(BIN)/python scripts/configuration.py
 	$(BIN)/python scripts/site.py
 
 interop: setup peers ## the matrix of peers, both ways

@@ -102,7 +102,7 @@ def test_list_shows_the_skills_alone(tmp_path: Path, server: str) -> None:
     found = json.loads(dovetail("list", str(path), "--skills", "--json").stdout)
     assert [skill["uri"] for skill in found["skills"]] == ["skill://write/SKILL.md"]
     none = dovetail("list", server, "--skills")
-    assert (none.returncode, "It offers no skills." in none.stdout) == (0, True)
+    assert (none.returncode, "The server has no skills." in none.stdout) == (0, True)
 
 
 def test_call_reads_values_as_the_schema_wants_them(server: str) -> None:
@@ -155,7 +155,7 @@ def test_a_file_without_a_server_is_explained(tmp_path: Path) -> None:
     done = typed("list", str(path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.endswith(
-        f"ended with exit status 0: there is no Server in {path}, and run as a program it does not speak MCP\n"
+        f"ended with exit status 0: {path} has no Server, and as a program it does not speak MCP\n"
     )
 
 

@@ -41,7 +41,7 @@ def test_a_page_names_the_file_of_every_system(client: str, monkeypatch: pytest.
         monkeypatch.delenv(variable, raising=False)
     row, text = CLIENTS[client], (PAGES / f"{client}.md").read_text()
     for system, key in (("Linux", "linux"), ("macOS", "darwin"), ("Windows", "win32")):
-        assert f"| {system} | `{row.place(key, ADA).relative_to(ADA).as_posix()}` |" in text
+        assert f"| {system} | `{row.config_path(key, ADA).relative_to(ADA).as_posix()}` |" in text
     if row.home is not None:
         assert f"`{row.home[0]}`" in text
     contents = (PAGES / "index.md").read_text()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dovetail import DovetailError
 from dovetail.cli import config_files, jsonc
-from dovetail.cli.config_files import ConfigError
+from dovetail.cli.config_files import ConfigFileError
 from dovetail.cli.known_clients import CLIENTS
 
 ENTRY: dict[str, Any] = {"command": "py", "args": ["a b", 'c"d', "é\\"], "env": {"UNITS": "m"}}
@@ -121,7 +121,7 @@ def test_json_with_nothing_but_comments_gets_an_object_below_them(text: str) -> 
     [
         ('{"mcpServers": {"new": {}, "new": {}}}', "occurs twice"),
         ('{"mcpServers": {}, "mcpServers": {}}', "occurs twice"),
-        ("[]", "does not hold an object"),
+        ("[]", "does not contain an object"),
         ('{"mcpServers": 3}', "not an object"),
         ('{"a": 1', "line 1 is not JSON"),
     ],
@@ -204,7 +204,7 @@ def test_other_forms_of_toml_are_edited(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('mcp_servers = { a = {command="x"} }\n', "not edited here"),
+        ('mcp_servers = { a = {command="x"} }\n', "Dovetail cannot edit"),
         ("[[mcp_servers]]\na = 1\n", "not an object"),
         ("a = [" + "[" * 5000, "nests too deeply"),
         ("a = 1\na = 2\n", "line 2"),
@@ -315,11 +315,11 @@ def test_yaml_in_other_shapes(before: str, after: str) -> None:
         ("extensions: {a: {type: x}}\n", "block style"),
         ("{extensions: {}}\n", "block style"),
         ("extensions: [a]\n", "not an object"),
-        ("- a\n", "does not hold a mapping"),
+        ("- a\n", "does not contain a mapping"),
         ("a: [\n", "line 2: "),
         ("a: 1\n---\nb: 1\n", "single document"),
         ("a: 1\na: 1\n", "found duplicate key"),
-        ("a: 1\n...\n", "not edited here"),
+        ("a: 1\n...\n", "Dovetail cannot edit"),
         ("extensions:\n  ? new\n  : {}\n", "does not begin its line"),
         ("a: !mine 1\n", "could not determine a constructor"),
         ("\ta: 1\n", "line 1: "),
@@ -332,7 +332,7 @@ def test_yaml_that_cannot_be_edited_is_refused(text: str, reason: str) -> None:
 
 def test_an_alias_of_an_entry_is_not_left_alone() -> None:
     text = "extensions:\n  a: &x\n    type: stdio\n  b: *x\n"
-    with pytest.raises(ConfigError, match="not edited here"):
+    with pytest.raises(ConfigFileError, match="Dovetail cannot edit"):
         config_files.take(GOOSE, text, "a")
     assert config_files.take(GOOSE, text, "b") == "extensions:\n  a: &x\n    type: stdio\n"
 

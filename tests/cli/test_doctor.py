@@ -42,14 +42,14 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
     async with served(server) as site:
         status, found = await asyncio.to_thread(findings, f"http://127.0.0.1:{site.port}/mcp", capsys)
     assert status == 0
-    assert "good 1.2 speaks 2026-07-28" in found["connection"]["detail"]
+    assert "good 1.2, revision 2026-07-28" in found["connection"]["detail"]
     assert "2024-11-05" in found["revisions"]["detail"]
     assert {
         found[check]["state"] for check in ("CORS", "Host", "headers", "sessions", "tools", "timing")
     } == {"ok"}
     assert found["workarounds"]["state"] == "note"
-    assert found["conformance 2026-07-28"]["detail"] == "6 of 6 checks"
-    assert found["conformance 2024-11-05"]["detail"] == "4 of 4 checks"
+    assert found["conformance 2026-07-28"]["detail"] == "6 of 6 checks passed"
+    assert found["conformance 2024-11-05"]["detail"] == "4 of 4 checks passed"
     assert "ClientWorkarounds(" in found["workarounds"]["advice"]
 
 
@@ -66,9 +66,9 @@ async def test_every_row_of_the_workarounds_is_shown_on_or_off_and_how_often_it_
             found = json.loads(capsys.readouterr().out)["findings"]
         assert server.hub.sessions == 0
     shown = [(one["detail"], one["state"]) for one in found if one["check"] == "workarounds"]
-    assert [detail.split()[0] for detail, _ in shown] == [workaround.name for workaround in WORKAROUNDS]
-    assert {detail.split()[0] for detail, state in shown if state == "ok"} == set(on)
-    assert sum("is served, 1 times so far:" in detail for detail, _ in shown) == len(on)
+    assert [detail.split(":")[0] for detail, _ in shown] == [workaround.name for workaround in WORKAROUNDS]
+    assert {detail.split(":")[0] for detail, state in shown if state == "ok"} == set(on)
+    assert sum("accepted, applied 1 times:" in detail for detail, _ in shown) == len(on)
 
 
 def test_what_is_odd_about_tools_is_said(tmp_path: Path, capsys: Captured) -> None:
@@ -80,8 +80,8 @@ def test_what_is_odd_about_tools_is_said(tmp_path: Path, capsys: Captured) -> No
     status, found = findings(str(path), capsys)
     assert status == 0
     assert "description" in found["tool quiet"]["detail"]
-    assert "refuse its name" in found["tool a.b"]["detail"]
-    assert found["revisions"]["detail"] == "it speaks 2025-06-18"
+    assert "reject its name" in found["tool a.b"]["detail"]
+    assert found["revisions"]["detail"] == "it uses revision 2025-06-18"
 
 
 WRONG = """
@@ -115,10 +115,10 @@ def test_what_breaks_the_protocol_is_found_over_any_transport(tmp_path: Path, ca
     ]
     assert status == 1
     assert [(one["state"], one["detail"]) for one in found] == [
-        ("broken", "an unknown method is answered with a result"),
+        ("broken", "an unknown method returns a result instead of an error"),
         ("broken", "a call of an unknown tool succeeds"),
-        ("note", "an unknown resource is answered with a result"),
-        ("broken", "the input schema of t is no object"),
+        ("note", "an unknown resource returns a result instead of an error"),
+        ("broken", "the input schema of t is not an object"),
     ]
     assert all(one["advice"] for one in found)
 
@@ -178,12 +178,12 @@ def test_what_cannot_be_reached_is_said_once_with_what_to_do(capsys: Captured) -
     assert main(["doctor", f"http://127.0.0.1:{port}/mcp"]) == 1
     said = capsys.readouterr().out
     assert said.count("BROKEN") == 1
-    assert "is the URL right?" in said
+    assert "check the URL" in said
     assert main(["doctor", "no-such-program --fast"]) == 1
     said = capsys.readouterr().out
     assert said.count("BROKEN") == 1
     assert "URL" not in said
-    assert "type the command yourself" in said
+    assert "run the command yourself" in said
 
 
 def test_an_answer_that_came_late_is_no_fault_of_the_server(tmp_path: Path, capsys: Captured) -> None:
@@ -206,7 +206,7 @@ for line in sys.stdin:
 """
     (tmp_path / "late.txt").write_text("held = 0\n" + late)
     _, found = findings(f"{sys.executable} {tmp_path / 'late.txt'}", capsys)
-    assert found["connection"]["detail"].startswith("late speaks 2025-06-18")
+    assert found["connection"]["detail"].startswith("late, revision 2025-06-18")
     assert "conformance" not in found
 
 
@@ -223,8 +223,8 @@ def test_a_careless_server_is_told_what_to_do(careless: str, capsys: Captured) -
 @pytest.mark.parametrize(
     ("days", "trusted", "state", "said"),
     [
-        (90, True, "ok", "good for"),
-        (5, True, "note", "good for"),
+        (90, True, "ok", "the certificate is valid for"),
+        (5, True, "note", "the certificate is valid for"),
         (-1, True, "broken", "expired"),
         (90, False, "broken", "issuer certificate"),
     ],

@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def entry(client: str, home: Path, name: str = "weather") -> Any:
     row = CLIENTS[client]
-    text = row.place().read_text()
+    text = row.config_path().read_text()
     if row.form == "yaml":
         import yaml
 
@@ -49,17 +49,17 @@ def test_a_server_is_put_in_once_and_taken_out_again(client: str, home: Path, ca
     assert main(["install", "weather.py", "--into", client, "--env", "UNITS=metric"]) == 0
     assert "written" in capsys.readouterr().out
     row = CLIENTS[client]
-    assert row.place().is_relative_to(home)
-    assert row.place().stat().st_mode & 0o077 == 0
+    assert row.config_path().is_relative_to(home)
+    assert row.config_path().stat().st_mode & 0o077 == 0
     found = entry(client, home)
     command = found.get("command", found.get("cmd"))
     words = command if isinstance(command, list) else [command, *found["args"]]
     assert words == [sys.executable, "-m", "dovetail.cli.main", "run", str(home.parent / "weather.py")]
     assert "metric" in json.dumps(found)
-    before = row.place().read_bytes()
+    before = row.config_path().read_bytes()
     assert main(["install", "weather.py", "--into", client, "--env", "UNITS=metric"]) == 0
     assert "unchanged" in capsys.readouterr().out
-    assert row.place().read_bytes() == before
+    assert row.config_path().read_bytes() == before
     assert main(["discover", "--json"]) == 0
     (seen,) = json.loads(capsys.readouterr().out)["clients"]
     assert (seen["client"], [one["name"] for one in seen["servers"]]) == (client, ["weather"])
@@ -103,7 +103,7 @@ OLD = """// my servers
 
 
 def test_a_backup_is_a_file_of_its_own_that_nobody_else_reads(home: Path) -> None:
-    path = CLIENTS["cursor"].place()
+    path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text(OLD)
     backup, other = Path(str(path) + BACKUP), home / "other"
@@ -117,7 +117,7 @@ def test_a_backup_is_a_file_of_its_own_that_nobody_else_reads(home: Path) -> Non
 
 
 def test_a_list_of_servers_shows_no_secrets(home: Path, capsys: Captured) -> None:
-    path = CLIENTS["cursor"].place()
+    path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     servers = {
         "a": {"command": "npx", "args": ["srv", "--token", "hush", "--api-key=hush", "--port", "80"]},
@@ -132,7 +132,7 @@ def test_a_list_of_servers_shows_no_secrets(home: Path, capsys: Captured) -> Non
 
 
 def test_comments_and_everything_else_stay(home: Path) -> None:
-    path = CLIENTS["cursor"].place()
+    path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text(OLD)
     path.chmod(0o644)
@@ -168,7 +168,7 @@ a = 1
 
 
 def test_toml_and_yaml_keep_the_rest(home: Path) -> None:
-    path = CLIENTS["codex"].place()
+    path = CLIENTS["codex"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text(TOML)
     assert main(["install", "weather.py", "--into", "codex", "--env", "API_KEY"]) == 0
@@ -177,7 +177,7 @@ def test_toml_and_yaml_keep_the_rest(home: Path) -> None:
     assert (found["tui"], list(found["mcp_servers"])) == ({"a": 1}, ["other", "weather"])
     assert found["mcp_servers"]["weather"]["env_vars"] == ["API_KEY"]
     assert "OLD" not in path.read_text()
-    path = CLIENTS["goose"].place()
+    path = CLIENTS["goose"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text("# mine\nextensions:\n  other:\n    type: stdio\n    args:\n    - a\nGOOSE_MODE: auto\n")
     assert main(["install", "weather.py", "--into", "goose"]) == 0
@@ -193,12 +193,12 @@ def test_toml_and_yaml_keep_the_rest(home: Path) -> None:
     "text", ['{"mcpServers": [}', "[]", '{"mcpServers": 3}', "{" * 500, "{'a': 1}", '{"a": 1} x', "/* open"]
 )
 def test_a_file_that_cannot_be_read_is_left_alone(home: Path, text: str, capsys: Captured) -> None:
-    path = CLIENTS["cursor"].place()
+    path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert main(["install", "weather.py", "--into", "cursor"]) == 1
     assert path.read_text() == text
-    assert "left alone" in capsys.readouterr().err
+    assert "was not changed" in capsys.readouterr().err
     assert main(["uninstall", "weather", "--from", "cursor"]) == 1
     assert main(["discover"]) == 0
 
@@ -224,8 +224,8 @@ def test_a_name_that_could_reach_a_shell_is_refused(home: Path, name: str, capsy
     status = main(["install", "x.py", *given, "--into", "cursor"])
     if name:
         assert status == 1
-        assert "cannot be a name" in capsys.readouterr().err
-        assert not CLIENTS["cursor"].place().exists()
+        assert "is not a valid name" in capsys.readouterr().err
+        assert not CLIENTS["cursor"].config_path().exists()
 
 
 def test_secrets_go_by_reference(home: Path, capsys: Captured) -> None:
@@ -283,17 +283,20 @@ def test_a_colon_in_the_path_of_a_file_is_a_part_of_it(home: Path, capsys: Captu
 def test_every_system_has_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = CLIENTS["claude-desktop"]
     monkeypatch.delenv("APPDATA", raising=False)
-    assert row.place("darwin", home) == home / "Library/Application Support/Claude/claude_desktop_config.json"
-    assert row.place("win32", home) == home / "AppData/Roaming/Claude/claude_desktop_config.json"
+    assert (
+        row.config_path("darwin", home)
+        == home / "Library/Application Support/Claude/claude_desktop_config.json"
+    )
+    assert row.config_path("win32", home) == home / "AppData/Roaming/Claude/claude_desktop_config.json"
     monkeypatch.setenv("XDG_CONFIG_HOME", "/xdg")
-    assert row.place("linux", home) == Path("/xdg/Claude/claude_desktop_config.json")
+    assert row.config_path("linux", home) == Path("/xdg/Claude/claude_desktop_config.json")
 
 
 def test_a_client_that_was_moved_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {"codex": "CODEX_HOME", "claude-code": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI_CLI_HOME"}
     for client, variable in moved.items():
         monkeypatch.setenv(variable, str(home / "moved" / client))
-        assert CLIENTS[client].place().is_relative_to(home / "moved" / client)
+        assert CLIENTS[client].config_path().is_relative_to(home / "moved" / client)
         assert main(["install", "weather.py", "--into", client]) == 0
         assert entry(client, home)["command"] == sys.executable
 
@@ -308,7 +311,7 @@ def test_what_goose_cannot_do_without_is_written(home: Path) -> None:
 
 def test_both_forms_of_opencode_are_kept(home: Path, capsys: Captured) -> None:
     row = CLIENTS["opencode"]
-    path = row.place().with_name("opencode.jsonc")
+    path = row.config_path().with_name("opencode.jsonc")
     path.parent.mkdir(parents=True)
     path.write_text('{"mcp": {"servers": {"other": {"type": "local", "command": ["x"]}}}} // mine\n')
     assert main(["install", "weather.py", "--into", "opencode"]) == 0
@@ -327,7 +330,7 @@ def test_both_forms_of_opencode_are_kept(home: Path, capsys: Captured) -> None:
 
 
 def test_a_link_stays_one(home: Path) -> None:
-    path = CLIENTS["cursor"].place()
+    path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     real = home / "dotfiles.json"
     real.write_text("{}")
@@ -353,7 +356,7 @@ def test_a_server_that_does_not_start_is_not_written_down(what: str, home: Path,
     assert "broken.py" in said
     assert reason in said
     assert "--no-check" in said
-    assert not CLIENTS["cursor"].place().exists()
+    assert not CLIENTS["cursor"].config_path().exists()
     assert main(["install", "broken.py", "--into", "cursor", "--no-check"]) == 0
     assert entry("cursor", home, "broken")
 

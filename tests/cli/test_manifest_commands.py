@@ -64,4 +64,4 @@ def test_a_lock_goes_to_stdout_and_a_wrong_file_is_said(
 
 def test_a_lock_that_is_not_there_is_no_program(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "gone.lock", "old.py"]) == 1
-    assert "there is no file gone.lock" in capsys.readouterr().err
+    assert "gone.lock does not exist" in capsys.readouterr().err

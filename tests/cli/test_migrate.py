@@ -1,4 +1,4 @@
-"""A server written for others becomes a native one that says the same; what cannot be carried over is marked."""
+"""A server written for others becomes a native one that says the same; what cannot be migrated is marked."""
 
 from __future__ import annotations
 
@@ -293,7 +293,8 @@ async def serve() -> None:
 MIGRATED = """\
 import dovetail
 from dovetail import Context
-# dovetail: fastmcp.server.middleware.Middleware has no counterpart here: write a Middleware for Server(middleware=[…])
+# dovetail: fastmcp.server.middleware.Middleware has no counterpart in Dovetail: \
+write a Middleware for Server(middleware=[…])
 from fastmcp.server.middleware import Middleware
 
 
@@ -302,7 +303,7 @@ class Server:
 
 
 inner = dovetail.Server(name="inner")
-# dovetail: middleware cannot be carried over
+# dovetail: middleware cannot be migrated
 main = dovetail.Server(
     name="main",
     mask_errors=True,  # in production
@@ -317,7 +318,7 @@ async def count(ctx: Context) -> int:
     await ctx.state.set("n", before + 1)
     await ctx.log(data="counted", level="info")
     answer = await ctx.elicit("more?", schema=bool)
-    # dovetail: read_resource of ctx has no counterpart here
+    # dovetail: read_resource of ctx has no counterpart in Dovetail
     await ctx.read_resource("x://y")
     return before
 
@@ -382,7 +383,7 @@ def test_a_result_of_theirs_is_told_what_to_return_here(module: str) -> None:
     ("source", "said"),
     [
         (b"def broken(:\n", "line 1"),
-        (b"\xff\xfe\x00", "no Python"),
+        (b"\xff\xfe\x00", "not valid Python"),
         (b"print('hello')\n", "no server"),
         (b"", "no server"),
         (None, "No such file"),

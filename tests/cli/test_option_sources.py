@@ -115,9 +115,9 @@ def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_pa
     entry = {"command": sys.executable, "args": ["-c", ""]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
     for words in (["http://127.0.0.1:1/mcp"], ["mcp.json"]):
-        assert "'x' is no number" in said(*words, "--http", DOVETAIL_PORT="x")
+        assert "'x' is not an integer" in said(*words, "--http", DOVETAIL_PORT="x")
         (tmp_path / ".env").write_text("DOVETAIL_PORT=y\n")
-        assert "'y' is no number" in said(*words, "--http")
+        assert "'y' is not an integer" in said(*words, "--http")
         (tmp_path / ".env").unlink()
     assert "use --yes" in said("mcp.json", DOVETAIL_YES="1")
 

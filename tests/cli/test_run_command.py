@@ -512,7 +512,7 @@ def test_an_option_of_http_is_not_taken_without_a_word_by_another_transport(
         main([*command, *words])
     assert ended.value.code == 2
     last = [word for word in words if word.startswith("--")][-1]
-    assert f"{last}: only with --http, --sse or --ws" in capsys.readouterr().err
+    assert f"{last}: add --http, --sse or --ws" in capsys.readouterr().err
 
 
 def test_an_option_of_http_in_the_environment_is_for_those_who_serve_it(
@@ -543,7 +543,7 @@ def test_a_failure_is_one_line_and_status_one(capfd: pytest.CaptureFixture[str])
     )
     assert done.returncode == 1
     assert done.stdout == b""
-    assert done.stderr.decode().strip() == "dovetail run: there is no file nothing.py"
+    assert done.stderr.decode().strip() == "dovetail run: nothing.py does not exist"
 
 
 @pytest.mark.parametrize("store", ["foo://x", "sqlite://x", ""])

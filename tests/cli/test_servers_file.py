@@ -74,16 +74,16 @@ def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
     assert [tool["name"] for tool in listed["tools"]] == ["left_add"]
     assert sorted(listed["failed"]) == ["down", "wrong"]
     assert listed["failed"]["wrong"]["kind"] == "configuration"
-    assert said.err.count("'down' is left out") == 1
+    assert said.err.count("'down' is not used") == 1
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == [
         "WARNING",
         "ERROR",
     ]
     assert main(["call", "mcp.json", "left_add", "a=1", "b=2", "--yes"]) == 0  # it is none of its business
     said = capsys.readouterr()
-    assert (said.out.strip(), said.err.count("'down' is left out")) == ("3", 1)
+    assert (said.out.strip(), said.err.count("'down' is not used")) == ("3", 1)
     assert main(["call", "mcp.json", "down_add", "--yes"]) == 1
-    assert "'down' is left out" in capsys.readouterr().err
+    assert "'down' is not used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
         (["list", "mcp.json"], 2, "nobody has said that 'left' may run"),
         (["list", "nothing.json"], 1, "cannot be read"),
         (["list", "other.json"], 1, 'no "mcpServers" object'),
-        (["list", "mcp.json", "--yes", "--header", "X: y"], 2, "are for one server"),
-        (["list", "mcp.json", "--yes", "--auth", "oauth"], 2, "are for one server"),
+        (["list", "mcp.json", "--yes", "--header", "X: y"], 2, "cannot be used with a file of servers"),
+        (["list", "mcp.json", "--yes", "--auth", "oauth"], 2, "cannot be used with a file of servers"),
     ],
 )
 def test_what_cannot_be_done_is_said(

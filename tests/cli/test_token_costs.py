@@ -51,5 +51,5 @@ async def test_a_list_is_counted_for_people_and_programs(tmp_path: Path) -> None
     assert counted["entries"]["tools"]["short"] < 50
     assert counted["total"] == sum(counted["lists"].values())
     assert text.index("long") < text.index("short")
-    assert f"{counted['total']} tokens in all" in text
+    assert f"{counted['total']} tokens in total" in text
     assert "note://one" in text

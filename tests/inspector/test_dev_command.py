@@ -291,7 +291,7 @@ def test_reload_with_several_workers_is_a_wrong_command_line(tmp_path: Path) -> 
         async with dev(
             tmp_path, "notes.py", "--http", "--reload", "--workers", "2", command="run"
         ) as running:
-            await running.hear("--reload works with one worker only")
+            await running.hear("--reload supports only one worker")
             assert await running.process.wait() == 2
 
     asyncio.run(test())
@@ -321,7 +321,7 @@ def test_a_line_of_the_env_file_that_cannot_be_used_is_named(tmp_path: Path) -> 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     async def test() -> None:
         async with dev(tmp_path, "nothing.py", "--no-browser") as running:
-            await running.hear("there is no file nothing.py")
+            await running.hear("nothing.py does not exist")
             assert await running.process.wait() == 1
 
     asyncio.run(test())

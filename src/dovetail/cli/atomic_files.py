@@ -1,4 +1,4 @@
-"""Files that somebody else reads too: written whole or not at all, and never a link's target by accident."""
+"""Write files that other programs read: completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import tempfile
 
 
 def write_atomically(
-    path: str | os.PathLike[str], data: bytes, mode: int | None = None, *, anew: bool = False
+    path: str | os.PathLike[str], data: bytes, mode: int | None = None, *, replace: bool = False
 ) -> None:
-    """Replace the file at ``path`` (following a link to it) with ``data``: a reader sees the old one or the new one.
+    """Replace the file at ``path`` with ``data``, so that a reader sees either the old or the new content.
 
-    It keeps the permissions it had; a new one gets ``mode``, or what is usual. ``anew``: it is a new one whatever lies
-    there, a link too.
+    Follow a symbolic link and keep the permissions of the old file; a new file gets ``mode`` or the default.
+    ``replace=True`` does neither: it replaces a link by a new file.
     """
-    target = os.path.abspath(path) if anew else os.path.realpath(path)
+    target = os.path.abspath(path) if replace else os.path.realpath(path)
     folder = os.path.dirname(target)
     os.makedirs(folder, exist_ok=True)
-    if not anew and os.path.exists(target):
+    if not replace and os.path.exists(target):
         mode = os.stat(target).st_mode & 0o7777
     elif mode is None:
         umask = os.umask(0)

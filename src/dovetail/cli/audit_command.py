@@ -1,4 +1,4 @@
-"""``dovetail audit verify FILE``: whether an audit file is what was written."""
+"""``dovetail audit verify FILE``: check that an audit file is unchanged."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def main(command: str, arguments: list[str]) -> int:
         prog="dovetail audit", description="Check a file written by the Audit middleware."
     )
     parser.add_argument("action", choices=("verify",))
-    of_files = "the newest file; those set aside before it are checked too"
+    of_files = "the newest file; its rotated predecessors are checked too"
     parser.add_argument("file", metavar="FILE", help=of_files)
     of_keys = f"the key of the signatures (default: ${KEY_VARIABLE})"
     parser.add_argument("--key-file", metavar="FILE", help=of_keys)
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     try:
         key = None
@@ -30,14 +30,14 @@ def main(command: str, arguments: list[str]) -> int:
         found = verify(options.file, key=key)
     except OSError as error:
         raise DovetailError(f"{options.file}: {error.strerror or error}") from None
-    signed = "their signatures not checked: no key"
+    signed = "signatures not checked (no key)"
     if found.signed:
         signed = f"{found.signed} of them signed with this key"
     lines = [f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}"]
     if found.unsigned:
         lines.append(f"{found.unsigned} lines follow the last checkpoint")
     if not found.ended:
-        lines.append(f"there is no {options.file}.head: nobody knows whether lines are missing at the end")
+        lines.append(f"{options.file}.head is missing, so lines missing at the end cannot be detected")
     Printer(json=options.json).show(
         {"ok": True, "file": options.file, **msgspec.structs.asdict(found)}, lines
     )

@@ -1,6 +1,6 @@
-"""``dovetail doctor auth URL``: walk from the challenge to the token, and say what is broken and whose fault it is.
+"""``dovetail doctor auth URL``: run the authorization flow step by step, and report which side breaks it.
 
-It stops where a user would see a page; ``--login`` goes on, and tries the token.
+It stops before the login page; ``--login`` opens the page and tries the token.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ from .output import Printer
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Walk to one server; the exit status is 1 when a step is broken."""
+    """Check the authorization of one server; the exit status is 1 if a step fails."""
     parser = argparse.ArgumentParser(prog="dovetail doctor auth", description=__doc__)
     parser.add_argument("url", metavar="URL")
-    parser.add_argument("--login", action="store_true", help="go on to the browser, and try the token")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument(
+        "--login", action="store_true", help="open the login page in a browser, and try the token"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_login_options(parser)
     options = parser.parse_args(list(arguments))
     log_to_stderr()
     if not options.url.startswith(("http://", "https://")):
-        sys.stderr.write(f"dovetail doctor: {options.url!r} is no http or https URL\n")
+        sys.stderr.write(f"dovetail doctor: {options.url!r} is not an http or https URL\n")
         return 2
     walk = Walk(options)
     try:
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Walk:
-    """One walk; `findings` has its steps."""
+    """One run of the authorization flow; `findings` has its steps."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -65,11 +67,11 @@ class Walk:
 
     async def run(self) -> None:
         try:
-            demand = await self._challenge()
-            if demand is not None:
-                await self._examine(demand)
+            challenge = await self._challenge()
+            if challenge is not None:
+                await self._examine(challenge)
                 if self._options.login:
-                    await self._log_in(demand)
+                    await self._log_in(challenge)
         except AuthError as error:
             self._found(broken(self._next(), error.plain, error.advice or "", error.fault))
         except DovetailError as error:
@@ -77,70 +79,68 @@ class Walk:
             self._found(broken(self._next(), error.message, "", fault))
 
     async def _challenge(self) -> Demand | None:
-        demand = await challenge_of(self._url, read_headers(self._options.header))
-        if demand is None:
-            self._found(ok("challenge", "the server answers without authorization"))
-        elif demand == NOTHING:
-            detail = (
-                "HTTP 401 without a Bearer challenge; its metadata is looked for at the well-known places"
-            )
+        challenge = await challenge_of(self._url, read_headers(self._options.header))
+        if challenge is None:
+            self._found(ok("challenge", "the server responds without authorization"))
+        elif challenge == NOTHING:
+            detail = "HTTP 401 without a Bearer challenge; using the well-known metadata URLs"
             self._found(ok("challenge", detail, _NAME_IT))
         else:
-            named = demand.resource_metadata or "no resource_metadata"
-            scopes = "no scope" if demand.scopes is None else " ".join(demand.scopes)
-            self._found(ok("challenge", f"HTTP 401, naming {named}, asking for {scopes}"))
-        return demand
+            named = challenge.resource_metadata or "no resource_metadata"
+            scopes = "no scope" if challenge.scopes is None else " ".join(challenge.scopes)
+            self._found(ok("challenge", f"HTTP 401, naming {named}, requiring {scopes}"))
+        return challenge
 
-    async def _examine(self, demand: Demand) -> None:
+    async def _examine(self, challenge: Demand) -> None:
         options = self._options
         identity = Identity(client_id=options.client_id, client_metadata_url=options.client_metadata_url)
         guard = AddressGuard(self._url, allow_private=options.allow_private)
         async with HttpFetch().session() as send:
             driver = Driver(send, MemoryTokens(), guard, follow=self._follow)
-            place = await driver.run(examine(self._url, demand, identity))
-        where = place.server.authorization_endpoint
+            authorization = await driver.run(examine(self._url, challenge, identity))
+        url = authorization.server.authorization_endpoint
         if options.device:
             named = "device_authorization_endpoint"
-            where = place.endpoint(named, place.server.device_authorization_endpoint)
+            url = authorization.endpoint(named, authorization.server.device_authorization_endpoint)
         if not options.login:
-            detail = f"{where} is where a user would log in; --login goes on from here"
+            detail = f"the login page is {url}; --login opens it"
             self._found(ok("authorization", detail))
 
-    async def _log_in(self, demand: Demand) -> None:
+    async def _log_in(self, challenge: Demand) -> None:
         auth: Authorizer = authorizer(self._options)
         auth.follow = self._follow
         async with HttpFetch().session() as send:
-            await auth.log_in(self._url, send, demand)
+            await auth.log_in(self._url, send, challenge)
         try:
             async with Client(self._url, auth=auth, reconnect=Reconnect(enabled=False)) as client:
-                self._found(ok("accepted", f"the server took the token, and speaks {client.revision}"))
+                self._found(
+                    ok("accepted", f"the server accepted the token and uses revision {client.revision}")
+                )
         except (StatusError, ProtocolError) as error:
-            said = error.message
+            response = error.message
             if isinstance(error, StatusError):
                 reason = refusal_reason(error.status, error.challenge)
-                said = f"HTTP {error.status}" + ("" if reason is None else f" ({reason})")
-            detail = f"the server answered {said} to the token it asked for"
+                response = f"HTTP {error.status}" + ("" if reason is None else f" ({reason})")
+            detail = f"the server responded {response} to a token that was issued for it"
             self._found(broken("accepted", detail, _ACCEPT, "server"))
 
     def _follow(self, progress: Progress) -> None:
-        # Discovery is walked once more by the login; once is enough to read.
+        # The login repeats discovery; report it once.
         if progress.step not in {finding.check for finding in self.findings}:
             self._found(ok(progress.step, progress.detail))
 
     def _next(self) -> str:
-        """The step that is broken: the first that did not go well."""
+        """Return the step that failed: the first without success."""
         done = {finding.check for finding in self.findings}
         return next((step for step in ("challenge", *STEPS) if step not in done), "token")
 
     def _found(self, finding: Finding) -> None:
-        """Keep a finding, and print it at once: the next step may wait for the user."""
+        """Store a finding and print it at once: the next step may wait for the user."""
         self.findings.append(finding)
         if not self._quiet:
             for line in lines_of(finding):
                 self._printer.line(line)
 
 
-_NAME_IT = 'answer with WWW-Authenticate: Bearer resource_metadata="…", so that clients need not guess'
-_ACCEPT = (
-    "its audience must be the resource of its metadata, its issuer the one it names in authorization_servers"
-)
+_NAME_IT = 'answer with WWW-Authenticate: Bearer resource_metadata="…", so that clients find the metadata'
+_ACCEPT = "accept tokens whose audience is the resource in the metadata and whose issuer is in authorization_servers"

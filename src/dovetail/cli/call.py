@@ -1,8 +1,8 @@
-"""``dovetail list|call|read|prompt TARGET``: any server from the command line.
+"""``dovetail list|call|read|prompt TARGET``: use any server from the command line.
 
-TARGET is a URL, a Python file, a quoted command, or a file of servers, which are then called as one. The exit status is
-0 when all went well, 1 when the tool or the server failed (for ``list``: one of them), 2 for a wrong command line.
-Questions of the server are asked at the terminal.
+TARGET is a URL, a Python file, a quoted command, or a file of servers, which are combined. The exit status is 0 for
+success, 1 if the tool or the server failed (for ``list``: any server), 2 for a wrong command line. Elicitation
+requests of the server are shown at the terminal.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .terminal_prompts import ask
 
 _SKILLS: Final = f"extensions.{SKILLS_EXTENSION}"
 NAMES_LISTED: Final = 10
-"""Names that a message lists at most."""
+"""The most names that a message lists."""
 
 T = TypeVar("T")
 _HELP = {
     "list": "show the tools, resources and prompts of a server",
     "call": "call a tool and print its result",
     "read": "read a resource and print it",
-    "prompt": "fill in a prompt and print its messages",
+    "prompt": "get a prompt and print its messages",
 }
 
 
@@ -65,7 +65,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
 async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
     printer = Printer(json=options.json)
     try:
-        # The client is left first: what is said of servers comes when all has ended.
+        # Close the client first: failed servers are reported at the end.
         with telling_failed(command, client):
             async with client:
                 return await _COMMANDS[command](client, options, values, printer)
@@ -80,23 +80,23 @@ async def _run(command: str, client: Client, options: argparse.Namespace, values
 
 
 def _advice(error: DovetailError, client: Client, options: argparse.Namespace) -> str:
-    """What to do about it, where that is not in the message already."""
+    """Return what to do about ``error``, unless its message says so."""
     if (hint := output.hint_of(error)) is not None:
         return f" ({printable(hint)})"
     program = client.target.command[1:] == (options.target,)  # a file without a `Server` of ours
     if program and client.revision is None and isinstance(error, TransportError) and error.cause == "eof":
-        return f": there is no Server in {options.target}, and run as a program it does not speak MCP"
+        return f": {options.target} has no Server, and as a program it does not speak MCP"
     if isinstance(error, TransportError) and error.cause == "refused":
         return " (is it installed?)" if client.target.kind == "child" else " (is the server running?)"
     if error.kind == "missing_required_client_capability" and "elicitation" in error.message:
-        return " (the server wants to ask something: run this at a terminal)"
+        return " (the server requests input: run this at a terminal)"
     return ""
 
 
 async def _named(name: str, what: str, listed: Callable[[], Awaitable[list[Any]]], work: Awaitable[T]) -> T:
-    """Do ``work``; when it fails and nothing that is ``listed`` has that ``name``, tell the names there are.
+    """Run ``work``; if it fails and ``name`` is not listed, add the known names to the error.
 
-    A server may know more than it lists, so the list is asked for last.
+    A server may accept names that it does not list, so the list is requested only after the failure.
     """
     try:
         return await work
@@ -183,25 +183,35 @@ def _parser(command: str) -> argparse.ArgumentParser:
     if command in ("call", "prompt"):
         parser.add_argument("values", metavar="key=value", nargs="*", help="key=value, or key:=JSON")
     if command == "list":
-        parser.add_argument("--tokens", action="store_true", help="what the lists cost a model, roughly")
-        parser.add_argument("--skills", action="store_true", help="the skills, and nothing else")
-    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
+        parser.add_argument(
+            "--tokens", action="store_true", help="estimate the tokens that the lists cost a model"
+        )
+        parser.add_argument("--skills", action="store_true", help="list the skills only")
+    parser.add_argument(
+        "--timeout", type=float, default=None, metavar="SECONDS", help="seconds for the whole call"
+    )
     return parser
 
 
 def client_parser(command: str, description: str, target: str = "target") -> argparse.ArgumentParser:
-    """The options of every command that connects to a server."""
+    """Return a parser with the options of every command that connects to a server."""
     parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
     parser.add_argument(
-        target, help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json'
+        target, help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json file'
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
-    parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+        "--revision", default="auto", help="auto, modern, legacy, or a protocol revision such as 2025-06-18"
     )
     parser.add_argument(
-        "--yes", action="store_true", help="run the commands of a file of servers without asking"
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME: VALUE",
+        help="an HTTP header to send with every request",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="run the commands in a file of servers without confirmation"
     )
     add_option(parser)
     add_environment(parser)
@@ -209,32 +219,36 @@ def client_parser(command: str, description: str, target: str = "target") -> arg
 
 
 def add_environment(parser: argparse.ArgumentParser) -> None:
-    """The options that say what a server that is started finds in its environment."""
+    """Add the options for the environment of a server process."""
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME[=VALUE]",
-        help="set in the environment of a file or command; without a value, the one we have",
+        help="a variable for the server process; without a value, it is copied from this environment",
     )  # fmt: skip
-    parser.add_argument("--env-file", metavar="FILE", help="the same, from the lines of a file")
+    parser.add_argument(
+        "--env-file", metavar="FILE", help="a file with NAME=VALUE lines for the server process"
+    )
 
 
 def environment_of(target: str, options: argparse.Namespace) -> dict[str, str]:
-    """What the server of a file or command finds in its environment beside the usual; a token is a part of it.
+    """Return the additional environment of a server process, the token included.
 
     Raises:
-        ValueError: a variable is not NAME=VALUE, there is no such file, or ``target`` is not started here.
+        ValueError: a variable is not NAME=VALUE, the file does not exist, or ``target`` starts no process.
     """
     remote = names_servers(target) or "://" in target.split(" ", 1)[0]
     if remote and (options.env or options.env_file):
-        raise ValueError("--env and --env-file are for a file or a command: no other server is started here")
+        raise ValueError(
+            "--env and --env-file work only for a file or a command, because only those start a server process"
+        )
     found: dict[str, str] = {}
     if options.env_file:
         if not os.path.isfile(options.env_file):
-            raise ValueError(f"--env-file {options.env_file}: there is no such file")
+            raise ValueError(f"--env-file: {options.env_file} does not exist")
         found |= read_dotenv(Path(options.env_file))
     for word in options.env:
         name, mark, value = word.partition("=")
         if not name or "\0" in word or (not mark and name not in os.environ):
-            raise ValueError(f"--env takes NAME=VALUE, or the name of a variable that is set, not {word!r}")
+            raise ValueError(f"--env needs NAME=VALUE, or the name of a variable that is set, not {word!r}")
         found[name] = value if mark else os.environ[name]
     token = options.auth or os.environ.get(TOKEN)
     if token and not remote and options.auth not in ("none", "oauth"):
@@ -243,9 +257,9 @@ def environment_of(target: str, options: argparse.Namespace) -> dict[str, str]:
 
 
 def client_of(options: argparse.Namespace, **more: Any) -> Client:
-    """The client that the options of `client_parser` ask for. Raises ValueError if one of them is wrong."""
+    """Return the client for the options of `client_parser`. Raises ValueError if one of them is wrong."""
     if names_servers(options.target) and (options.header or options.auth):
-        raise ValueError("--header and --auth are for one server: those of a file have their own in it")
+        raise ValueError("--header and --auth cannot be used with a file of servers: set them in the file")
     return Client(
         read_target(options.target, yes=options.yes),
         revision=options.revision,
@@ -258,11 +272,11 @@ def client_of(options: argparse.Namespace, **more: Any) -> Client:
 
 
 def read_target(text: str, *, yes: bool = False) -> Any:
-    """A URL, a file, or a command line; ``yes``: the commands of a file of servers may be run.
+    """Return the target of a client: a URL, a file, or a command line. ``yes`` permits commands in a file of servers.
 
     Raises:
-        ValueError: it is none of them, or nobody has agreed to such a command.
-        ConfigError: it is a file of servers that cannot be used.
+        ValueError: ``target`` is something else, or its commands are not permitted.
+        ConfigError: the file of servers cannot be used.
     """
     if names_servers(text):
         return client_target(text, yes=yes)
@@ -287,14 +301,14 @@ def read_pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:
             try:
                 found[name[:-1]] = msgspec.json.decode(value)
             except msgspec.MsgspecError as error:
-                raise ValueError(f"{word!r}: what follows := must be JSON ({error})") from None
+                raise ValueError(f"{word!r}: the value after := must be JSON ({error})") from None
         else:
             found[name] = _Text(value) if typed else value
     return found
 
 
 class _Text(str):
-    """A value as typed: the tool's schema says what it means."""
+    """A value as typed; the schema of the tool decides its type."""
 
 
 def as_schema_wants(values: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -306,7 +320,7 @@ def as_schema_wants(values: dict[str, Any], schema: dict[str, Any]) -> dict[str,
 
 
 def _typed(text: str, schema: dict[str, Any]) -> Any:
-    """``text`` as JSON when the schema wants no string there, else as it is."""
+    """Return ``text`` as JSON if the schema does not accept a string, else unchanged."""
     kinds: Any = schema.get("type")
     if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
         return str(text)

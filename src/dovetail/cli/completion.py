@@ -1,7 +1,6 @@
-"""``dovetail completion bash|zsh|fish``: a script for the shell. ``eval "$(dovetail completion bash)"`` turns it on.
+"""``dovetail completion bash|zsh|fish``: print a completion script. ``eval "$(dovetail completion bash)"`` enables it.
 
-Commands, clients and revisions stand in the script; the options of a command are taken from its ``--help`` when they
-are asked for.
+The script contains the commands, clients and revisions. It reads the options of a command from its ``--help``.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="dovetail completion", description="Print completion for a shell.")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
     shell = options.shell
     plain = {name: summary.replace("'", "").replace(":", "") for name, (_, summary) in COMMANDS.items()}
     fish = "complete -c dovetail -n __fish_use_subcommand -f -a"
     lines = {
         "bash": [],
-        "zsh": [f"        '{name}:{said}'" for name, said in plain.items()],
-        "fish": [f"{fish} {name} -d '{said}'" for name, said in plain.items()],
+        "zsh": [f"        '{name}:{summary}'" for name, summary in plain.items()],
+        "fish": [f"{fish} {name} -d '{summary}'" for name, summary in plain.items()],
     }[shell]
     words = {"WORDS": plain, "CLIENTS": CLIENTS, "REVISIONS": ("auto", "modern", "legacy", *BY_NAME)}
     script = (_SCRIPTS / f"dovetail.{shell}").read_text("utf-8")

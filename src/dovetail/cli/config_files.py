@@ -1,7 +1,7 @@
-"""One server in a client's file: set, removed, listed, with every byte outside of it left as it was.
+"""Set, remove and list servers in the configuration file of a client, without changes to the rest of the file.
 
-`jsonc`, `toml_files` and `yaml_files` edit the three formats. What they return is read again here. Where it does not
-say exactly what it should, the file is left alone.
+`jsonc`, `toml_files` and `yaml_files` edit the three formats. Their result is parsed again; unless it differs in
+exactly this one server, the file is not written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .known_clients import Form, KnownClient
 
 
 class _Editor(Protocol):
-    """What the module of a format does. ``path`` is the section and the name of an entry."""
+    """The functions of a format's module. ``path`` is the section and the name of an entry."""
 
     def read(self, text: str, /) -> Any: ...
     def put(self, text: str, path: tuple[str, ...], entry: Mapping[str, Any], /) -> str: ...
@@ -28,22 +28,22 @@ _EDITORS: Final[Mapping[Form, _Editor]] = {"json": jsonc, "toml": toml_files, "y
 _MARK: Final = "\ufeff"
 
 
-class ConfigError(ValueError):
-    """The file cannot be edited safely; it was left alone."""
+class ConfigFileError(ValueError):
+    """The file cannot be edited safely and was not changed."""
 
 
 def put(client: KnownClient, text: str, name: str, entry: Mapping[str, Any]) -> str:
-    """``text`` with the server ``name``."""
+    """Return ``text`` with the server ``name``."""
     return _edit(client, text, name, _entry(client, name, entry))
 
 
 def take(client: KnownClient, text: str, name: str) -> str:
-    """``text`` without the server ``name``."""
+    """Return ``text`` without the server ``name``."""
     return _edit(client, text, name, None)
 
 
 def listed(client: KnownClient, text: str) -> dict[str, Any]:
-    """The servers in the file, as it writes them."""
+    """Return the servers in the file, as written."""
     found: Any = _EDITORS[client.form].read(text.removeprefix(_MARK))
     for name in _section(client, found):
         found = found.get(name) if is_object(found) else None
@@ -51,17 +51,17 @@ def listed(client: KnownClient, text: str) -> dict[str, Any]:
 
 
 def snippet(client: KnownClient, name: str, entry: Mapping[str, Any]) -> str:
-    """What to put in by hand."""
+    """Return the text to insert by hand."""
     return _EDITORS[client.form].snippet(client.section, name, _entry(client, name, entry))
 
 
 def _entry(client: KnownClient, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    # Every entry of a YAML file repeats its name: goose passes over one without.
+    # Every entry of a YAML file repeats its name: goose ignores an entry without it.
     return {**entry, "name": name} if client.form == "yaml" else dict(entry)
 
 
 def _section(client: KnownClient, found: Any) -> tuple[str, ...]:
-    """Where the servers of this file are: some files have a member for them that others of the client lack."""
+    """Return the section of the servers: files of one client can differ in it."""
     inside: Any = found.get(client.section) if is_object(found) else None
     if client.nested is not None and is_object(inside):
         nested: Any = inside.get(client.nested)
@@ -86,21 +86,21 @@ def _edit(client: KnownClient, whole: str, name: str, entry: dict[str, Any] | No
     except ValueError:
         found = None
     if not _same(wanted, found, section):
-        raise ConfigError(f"{'.'.join(section)} is written in a way that is not edited here")
+        raise ConfigFileError(f"{'.'.join(section)} is written in a form that Dovetail cannot edit")
     return whole[: len(whole) - len(text)] + after
 
 
 def _changed(found: Any, section: tuple[str, ...], name: str, entry: dict[str, Any] | None) -> Any:
-    """What the file has to say afterwards."""
+    """Return the content that the edited file must have."""
     wanted = inside = copy.deepcopy(found)
     for step in section:
         if not is_object(inside):
-            raise ConfigError("the file does not hold an object")
+            raise ConfigFileError("the file does not contain an object")
         if inside.get(step) is None:
             inside[step] = {}
         inside = inside[step]
     if not is_object(inside):
-        raise ConfigError(f"{section[-1]!r} is not an object")
+        raise ConfigFileError(f"{section[-1]!r} is not an object")
     if entry is None:
         inside.pop(name, None)
     else:
@@ -109,7 +109,7 @@ def _changed(found: Any, section: tuple[str, ...], name: str, entry: dict[str, A
 
 
 def _same(first: Any, second: Any, section: tuple[str, ...]) -> bool:
-    """Whether two files say the same; TOML has no empty section."""
+    """Return whether two files have the same content; TOML has no empty section."""
     if not is_object(first) or not is_object(second):
         return bool(first == second)
     if len(section) == 1:

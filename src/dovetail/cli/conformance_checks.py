@@ -1,6 +1,6 @@
-"""Conformance in short: facts that the official suite looks at too, and that need no tool of the suite's own.
+"""Conformance checks of ``dovetail doctor``: the checks of the official suite that work with any server.
 
-Each check asks a live server of one revision, over whichever transport; it returns what is wrong, or None.
+Each check sends requests to a live server on one revision and returns what is wrong, or None.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ async def _unknown_resource(client: Client) -> str | None:
 
 
 async def _entries(client: Client) -> str | None:
-    """Names that are no names, and schemas that are no objects."""
+    """Find entries without a name and schemas that are not objects."""
     for name, method in _LISTS.items():
         if client.server_capabilities.has(name):
             for entry in await _listed(client, name, method):
                 if not entry.get("name"):
                     return f"an entry of {method} has no name"
                 if name == "tools" and entry.get("inputSchema", {}).get("type") != "object":
-                    return f"the input schema of {entry['name']} is no object"
+                    return f"the input schema of {entry['name']} is not an object"
     return None
 
 
@@ -64,11 +64,11 @@ async def _order(client: Client) -> str | None:
         return None
     first, second = [await _listed(client, "tools", "tools/list") for _ in range(2)]
     same = [one["name"] for one in first] == [one["name"] for one in second]
-    return None if same else "tools/list has another order each time"
+    return None if same else "tools/list changes its order between requests"
 
 
 async def _caching(client: Client) -> str | None:
-    """2026-07-28, Caching: lists say for how long, and for whom."""
+    """2026-07-28, Caching: lists have ttlMs and cacheScope."""
     for name, method in _LISTS.items():
         if client.server_capabilities.has(name):
             found = msgspec.to_builtins(await client.request(method, {}))
@@ -78,8 +78,8 @@ async def _caching(client: Client) -> str | None:
     return None
 
 
-class Look(Struct, frozen=True):
-    """One check; ``advice`` says what to do. What the specification only recommends is no ``must``."""
+class ConformanceCheck(Struct, frozen=True):
+    """One check, and its ``advice`` for a failure. ``must`` is False for recommendations of the specification."""
 
     check: Check
     advice: str
@@ -88,32 +88,36 @@ class Look(Struct, frozen=True):
 
 
 CHECKS: Final = (
-    Look(_unknown_method, "answer -32601: clients find out so what you can do"),
-    Look(_unknown_tool, "answer -32602, or a result with isError"),
-    Look(_unknown_resource, "answer -32002, since 2026-07-28 -32602, and no empty contents", must=False),
-    Look(_entries, "give every entry a name, and every tool an input schema of type object"),
-    Look(_order, "list tools in one order: clients and models keep what they have seen", modern=True, must=False),
-    Look(_caching, "say ttlMs and cacheScope, be it 0 and private", modern=True),
+    ConformanceCheck(_unknown_method, "return error -32601: clients use it to detect features"),
+    ConformanceCheck(_unknown_tool, "return error -32602, or a result with isError"),
+    ConformanceCheck(
+        _unknown_resource, "return error -32002 (-32602 on 2026-07-28) instead of empty contents", must=False
+    ),
+    ConformanceCheck(_entries, "give every entry a name, and every tool an input schema of type object"),
+    ConformanceCheck(
+        _order, "always list tools in the same order: clients and models cache the list", modern=True, must=False
+    ),
+    ConformanceCheck(_caching, "send ttlMs and cacheScope, such as 0 and private", modern=True),
 )  # fmt: skip
 
 
-async def judge(client: Client) -> tuple[int, list[tuple[Look, str]]]:
-    """How many checks there were, and of those that failed what is wrong."""
+async def judge(client: Client) -> tuple[int, list[tuple[ConformanceCheck, str]]]:
+    """Return the number of checks, and what is wrong for each failed one."""
     modern = BY_NAME[client.revision or ""].modern
-    asked = [look for look in CHECKS if modern or not look.modern]
-    wrong: list[tuple[Look, str]] = []
-    for look in asked:
+    wanted = [one for one in CHECKS if modern or not one.modern]
+    wrong: list[tuple[ConformanceCheck, str]] = []
+    for one in wanted:
         try:
-            problem = await look.check(client)
+            problem = await one.check(client)
         except DovetailError as error:
             problem = error.message
         if problem is not None:
-            wrong.append((look, problem))
-    return len(asked), wrong
+            wrong.append((one, problem))
+    return len(wanted), wrong
 
 
 async def _refused(client: Client, method: str, params: dict[str, Any]) -> Any:
-    """The error that a request ends with; its result where there is none."""
+    """Return the error of a request, or its result."""
     try:
         return await client.request(method, params)
     except ProtocolError as error:
@@ -122,8 +126,8 @@ async def _refused(client: Client, method: str, params: dict[str, Any]) -> Any:
 
 def _code(refused: Any, wanted: int, what: str) -> str | None:
     if not isinstance(refused, ProtocolError):
-        return f"{what} is answered with a result"
-    return None if refused.code == wanted else f"{what} gets {refused.code} in place of {wanted}"
+        return f"{what} returns a result instead of an error"
+    return None if refused.code == wanted else f"{what} returns error {refused.code} instead of {wanted}"
 
 
 async def _listed(client: Client, name: str, method: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""``dovetail doctor TARGET``: what is wrong with a server, or will be for some client, and what to do about it.
+"""``dovetail doctor TARGET``: find problems of a server, and how to fix them.
 
-It connects in every revision, looks at what is offered, measures, and over HTTP asks what a browser, a proxy or a
-hostile page would. Nothing is called. The exit status is 1 when something is broken, 2 for a wrong command
-line, else 0. ``dovetail doctor auth URL`` is about logging in.
+It connects with every revision, checks the lists, measures the latency, and over HTTP sends the requests of a browser,
+a proxy and a hostile page. It calls no tool. The exit status is 1 if something is broken, 2 for a wrong command line,
+else 0. ``dovetail doctor auth URL`` checks the authorization.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from .findings import Finding, State, broken, conclude, lines_of, note, ok
 from .output import Printer
 
 SLOW_PING: Final = 0.5
-"""Seconds from which a server is called slow."""
+"""Seconds above which a server is reported as slow."""
 PINGS: Final = 5
-"""Pings that are measured."""
+"""The number of pings to measure."""
 EXAMINED_SECONDS: Final = 10.0
-"""Seconds that one check may take."""
+"""The timeout of one check, in seconds."""
 METRICS_BYTES: Final = 1 << 20
 """The largest page of metrics that is read, in bytes."""
 
@@ -62,13 +62,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
-    """Examine one server; returns the exit status."""
+    """Check one server; returns the exit status."""
     if arguments[:1] == ["auth"]:
         from .auth_doctor import main as walk
 
         return walk(arguments[1:])
     parser = client_parser(
-        "doctor", "Find out what is wrong with a server. doctor auth URL is about logging in."
+        "doctor", "Find problems of a server. `dovetail doctor auth URL` checks its authorization."
     )
     options = parser.parse_args(list(arguments))
     log_to_stderr()
@@ -85,7 +85,7 @@ def _client(options: Namespace, revision: str | None) -> Client:
 
 
 async def examine(target: str, connect: Connect) -> list[Finding]:
-    """Every finding, in the order of the looks; ``connect`` makes a client of a revision, None: as it was asked for."""
+    """Return all findings, in the order of the checks. ``connect`` makes a client for a revision (None: default)."""
     found: list[Finding] = []
     begun = time.perf_counter()
     try:
@@ -97,7 +97,7 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
             if wrong:
                 kinds = ", ".join(f"{kind} ({count})" for kind, count in wrong.items())
                 found.append(
-                    broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
+                    broken("conformance", f"it violated the protocol: {kinds}", "see dovetail inspect")
                 )
     except DovetailError as error:
         found.append(broken("connection", without_stderr(error), _advice(target, error)))
@@ -111,20 +111,20 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
 
 def _advice(target: str, error: DovetailError) -> str:
     if isinstance(error, TransportError) and error.cause == "tls":
-        return "clients refuse it as well: see what is said of TLS below"
+        return "clients refuse it too: see the TLS finding below"
     if "://" in target:
-        return "start it, or look at its log; is the URL right?"
-    return "type the command yourself: does it start, and does it write nothing but messages to stdout?"
+        return "start the server, check its log, and check the URL"
+    return "run the command yourself: it must start, and write only messages to stdout"
 
 
 def _connected(client: Client, seconds: float) -> Finding:
     info = client.server_info
     name = "a server without a name" if info is None else f"{info.name} {info.version}".strip()
-    return ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
+    return ok("connection", f"{name}, revision {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
 async def _revisions(connect: Connect) -> list[Finding]:
-    """Whether it can be reached by clients of every age."""
+    """Check the connection with every revision."""
     spoken: list[str] = []
     found: list[Finding] = []
     for revision in BY_NAME:
@@ -134,27 +134,33 @@ async def _revisions(connect: Connect) -> list[Finding]:
                     count, wrong = await judge(client)
             spoken.append(revision)
             about = f"conformance {revision}"
-            for look, problem in wrong:
-                found.append((broken if look.must else note)(about, problem, look.advice))
+            for one, problem in wrong:
+                found.append((broken if one.must else note)(about, problem, one.advice))
             if not wrong:
-                found.append(ok(about, f"{count} of {count} checks"))
+                found.append(ok(about, f"{count} of {count} checks passed"))
         except (DovetailError, TimeoutError) as error:
             if isinstance(error, TimeoutError):
-                advice = "clients of this revision wait for ever: answer initialize with a version you speak"
+                advice = "clients of this revision wait forever: answer initialize with a supported version"
                 found.append(broken(f"revision {revision}", "no answer", advice))
             else:
-                found.append(note(f"revision {revision}", error.message, "its clients need another server"))
+                found.append(
+                    note(
+                        f"revision {revision}",
+                        error.message,
+                        "clients that support only this revision cannot connect",
+                    )
+                )
     words = ", ".join(spoken) or "none"
-    return [Finding("revisions", "ok" if spoken else "broken", f"it speaks {words}"), *found]
+    return [Finding("revisions", "ok" if spoken else "broken", f"it uses revision {words}"), *found]
 
 
 async def _offered(client: Client) -> list[Finding]:
     found: list[Finding] = []
     if not client.server_capabilities.has("tools"):
-        return [Finding("tools", "note", "it offers none")]
+        return [Finding("tools", "note", "it has none")]
     tools = await client.list_tools()
     if not extras.installed("jsonschema_rs"):
-        found.append(note("schemas", "they are not checked", extras.install("jsonschema_rs")))
+        found.append(note("schemas", "install the extra to check them", extras.install("jsonschema_rs")))
     for tool in tools:
         problem = _problem_of(tool)
         if problem is not None:
@@ -162,8 +168,8 @@ async def _offered(client: Client) -> list[Finding]:
     names = [tool.name for tool in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        found.append(broken("tools", f"{', '.join(twice)} came twice", "give each tool a name of its own"))
-    return [Finding("tools", "ok", f"{len(tools)} of them"), *found]
+        found.append(broken("tools", f"{', '.join(twice)} are listed twice", "give each tool a unique name"))
+    return [Finding("tools", "ok", f"{len(tools)}"), *found]
 
 
 def _problem_of(tool: Any) -> tuple[State, str, str] | None:
@@ -176,9 +182,9 @@ def _problem_of(tool: Any) -> tuple[State, str, str] | None:
         except SchemaError as error:
             return "broken", f"its {side.replace('_', ' ')} cannot be used: {error}", "correct the schema"
     if not tool.description:
-        return "note", "it has no description", "a model cannot know what it is for: write a docstring"
+        return "note", "it has no description", "write a docstring: models choose tools by their description"
     if not _NAME.fullmatch(tool.name):
-        return "note", "some clients refuse its name", "use up to 64 of A-Z a-z 0-9 _ -"
+        return "note", "some clients reject its name", "use up to 64 of A-Z a-z 0-9 _ -"
     return None
 
 
@@ -189,10 +195,12 @@ async def _timing(client: Client) -> Finding:
         try:
             await client.ping()
         except ProtocolError:
-            return note("timing", "it does not answer ping", "clients take it for dead: answer ping")
+            return note(
+                "timing", "it does not respond to ping", "respond to ping, or clients close the connection"
+            )
         times.append(time.perf_counter() - begun)
     middle = statistics.median(times)
-    advice = "look for work on the event loop, or a proxy far away" if middle > SLOW_PING else ""
+    advice = "check for blocking work on the event loop, or a distant proxy" if middle > SLOW_PING else ""
     return Finding(
         "timing", "note" if middle > SLOW_PING else "ok", f"ping takes {middle * 1000:.1f} ms", advice
     )
@@ -204,18 +212,20 @@ async def _timing(client: Client) -> Finding:
 def _over_http(url: str, reached: bool) -> list[Finding]:
     at, proxy = urlsplit(url), proxy_for(address_of(url).origin)
     local = at.hostname in ("localhost", "127.0.0.1", "::1")
-    if proxy is not None:  # it would be what answers, and not the server
+    if proxy is not None:  # it would respond instead of the server
         if reached:
             return [
-                note("proxy", f"{proxy.name} stands between", f"put {at.hostname} into NO_PROXY to compare")
+                note(
+                    "proxy",
+                    f"requests go through the proxy {proxy.name}",
+                    f"put {at.hostname} into NO_PROXY to compare",
+                )
             ]
-        advice = f"have it let {at.hostname} through, or put that into NO_PROXY"
-        return [broken("proxy", f"{proxy.name} stands between, and nothing came through", advice)]
+        advice = f"permit {at.hostname} in the proxy, or add it to NO_PROXY"
+        return [broken("proxy", f"requests go through the proxy {proxy.name}, and none succeeded", advice)]
     found: list[Finding] = []
     if at.scheme == "http" and not local:
-        found.append(
-            broken("TLS", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile")
-        )
+        found.append(broken("TLS", "tokens and data are not encrypted", "serve HTTPS: --certfile, --keyfile"))
     elif at.scheme == "https":
         found.append(_tls(at.hostname or "", at.port or 443))
         if found[0].state == "broken":
@@ -227,9 +237,9 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
             found += check(url)
         except (OSError, http.client.HTTPException) as error:
             if not reached:
-                break  # what there is to say of that was said when a client connected
-            name, said = check.__name__.strip("_").replace("_", " "), str(error) or "no answer"
-            found.append(broken(name, said, "is it reachable from here, without a proxy?"))
+                break  # already reported when a client connected
+            name, detail = check.__name__.strip("_").replace("_", " "), str(error) or "no answer"
+            found.append(broken(name, detail, "check that it can be reached from here without a proxy"))
     return found
 
 
@@ -265,34 +275,38 @@ def _tls(host: str, port: int) -> Finding:
             ends = ssl.cert_time_to_seconds(str((secure.getpeercert() or {}).get("notAfter")))
             days = (ends - time.time()) / 86400
             soon = "renew the certificate" if days < 14 else ""
-            said = f"{secure.version()}, good for {days:.0f} days"
-            return Finding("TLS", "note" if soon else "ok", said, soon)
+            detail = f"{secure.version()}, the certificate is valid for {days:.0f} days"
+            return Finding("TLS", "note" if soon else "ok", detail, soon)
     except (OSError, ValueError) as error:
-        return broken("TLS", str(error), "install a certificate that clients can check, with its whole chain")
+        return broken(
+            "TLS", str(error), "install a certificate that clients can verify, with its whole chain"
+        )
 
 
 def _foreign_origin(url: str) -> list[Finding]:
     status, headers = _ask(url, Origin="https://evil.example")
     open_to_all = headers.get("access-control-allow-origin") in ("*", "https://evil.example")
     if open_to_all or status < 400:
-        advice = "check Origin and answer 403; CORS headers only for pages you know"
-        return [Finding("CORS", "broken", f"a page of another site is served ({status})", advice)]
-    return [Finding("CORS", "ok", f"a page of another site gets {status}")]
+        advice = "check Origin and return 403; send CORS headers only to known pages"
+        return [
+            Finding("CORS", "broken", f"a request from a page of another site is accepted ({status})", advice)
+        ]
+    return [Finding("CORS", "ok", f"a request from a page of another site gets {status}")]
 
 
 def _foreign_host(url: str) -> list[Finding]:
     status, _ = _ask(url, Host="evil.example")
     if status < 400:
-        advice = "check Host: without that any web page can reach it by rebinding its name"
-        return [Finding("Host", "broken", f"a request for another host is served ({status})", advice)]
-    return [Finding("Host", "ok", f"a request for another host gets {status}")]
+        advice = "check the Host header: otherwise web pages can reach the server by DNS rebinding"
+        return [Finding("Host", "broken", f"a request with another Host is accepted ({status})", advice)]
+    return [Finding("Host", "ok", f"a request with another Host gets {status}")]
 
 
 def _media_types(url: str) -> list[Finding]:
     status, _ = _ask(url, Content_Type="text/plain")
     if status < 400:
-        advice = "answer 415: pages can send it without asking"
-        return [broken("headers", "text/plain is taken for JSON", advice)]
+        advice = "return 415: web pages can send it without a CORS preflight"
+        return [broken("headers", "text/plain is accepted as JSON", advice)]
     return [Finding("headers", "ok", f"text/plain gets {status}")]
 
 
@@ -300,12 +314,12 @@ def _unknown_session(url: str) -> list[Finding]:
     status, _ = _ask(url, Mcp_Session_Id="unknown")
     if status in (400, 401, 403, 404):
         return [Finding("sessions", "ok", f"an unknown session gets {status}")]
-    advice = "answer 404, so that clients begin a new one"
+    advice = "return 404, so that clients create a new session"
     return [Finding("sessions", "note", f"an unknown session gets {status}", advice)]
 
 
 def _workarounds(url: str) -> list[Finding]:
-    """Which clients that break a rule are served, and which are turned away."""
+    """Check which client workarounds the server applies."""
     session, counted = _begin(url), _counted(url)
     older, modern = next(one.name for one in REVISIONS if one.version_header), newest(modern=True).name
     probes: dict[str, Callable[[], tuple[int, dict[str, str]]]] = {
@@ -317,18 +331,21 @@ def _workarounds(url: str) -> list[Finding]:
     found: list[Finding] = []
     for workaround in WORKAROUNDS:
         if workaround.name == "version-not-negotiated" and not session:
-            continue  # there is nothing to be negotiated
+            continue  # nothing is negotiated
         status, headers = probes[workaround.name]()
         _end(url, headers.get("mcp-session-id", ""))
-        about = f"{workaround.breaks}; so do {', '.join(workaround.seen_in)}"
+        about = f"{workaround.breaks}; seen in {', '.join(workaround.seen_in)}"
         if status < 300:
-            times = f", {counted[workaround.name]} times so far" if workaround.name in counted else ""
-            found.append(Finding("workarounds", "ok", f"{workaround.name} is served{times}: {about}"))
+            times = f", applied {counted[workaround.name]} times" if workaround.name in counted else ""
+            found.append(Finding("workarounds", "ok", f"{workaround.name}: accepted{times}: {about}"))
         elif status in (400, 406):
-            advice = f'Server(middleware=[ClientWorkarounds("{workaround.name}")]) serves them'
+            advice = f'to accept them: Server(middleware=[ClientWorkarounds("{workaround.name}")])'
             found.append(
                 Finding(
-                    "workarounds", "note", f"{workaround.name} gets {status}, as it should: {about}", advice
+                    "workarounds",
+                    "note",
+                    f"{workaround.name}: rejected with {status}, as specified: {about}",
+                    advice,
                 )
             )
     _end(url, session)
@@ -345,13 +362,13 @@ def _end(url: str, session: str) -> None:
 
 
 def _counted(url: str) -> dict[str, str]:
-    """How often each was applied, where the server tells."""
+    """Return how often each workaround was applied, if the server has metrics."""
     connection = _connection(url)
     try:
         connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
-        said = connection.getresponse().read(METRICS_BYTES).decode("utf-8", "replace")
+        text = connection.getresponse().read(METRICS_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return {}
     finally:
         connection.close()
-    return dict(re.findall(r'^dovetail_client_workarounds_total\{name="([a-z-]+)"\} (\d+)$', said, re.M))
+    return dict(re.findall(r'^dovetail_client_workarounds_total\{name="([a-z-]+)"\} (\d+)$', text, re.M))

@@ -1,4 +1,4 @@
-"""Files of lines ``NAME=value``, as they lie beside many programs."""
+"""Read ``.env`` files: lines of ``NAME=value``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from pathlib import Path
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """What the file says; nothing where there is none. Quotes around a value go, a comment behind it too.
+    """Return the variables in the file; none if it does not exist. Quotes and trailing comments are removed.
 
     Raises:
-        ValueError: it is no text, or a line cannot stand in an environment.
+        ValueError: the file is not UTF-8, or a line is not valid.
     """
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not written in UTF-8") from None
+        raise ValueError(f"{path} is not encoded as UTF-8") from None
     except OSError:
         return {}
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if "\0" in line:
-            raise ValueError(f"{path}, line {number}: a NUL character cannot stand in an environment")
+            raise ValueError(f"{path}, line {number}: a variable cannot contain a NUL character")
         name, mark, value = line.strip().removeprefix("export ").partition("=")
         if not mark or name.startswith("#") or not name.strip():
             continue

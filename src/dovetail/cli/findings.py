@@ -1,4 +1,4 @@
-"""Findings: what ``dovetail doctor`` reports, about a server and about logging in to it."""
+"""The findings of ``dovetail doctor`` and ``dovetail doctor auth``, and how they are printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Finding(Struct, omit_defaults=True):
     detail: str
     advice: str = ""
     fault: Fault | None = None
-    """Which side has to change something, where that is known."""
+    """The side that must change something, if it is known."""
 
 
 def ok(check: str, detail: str, advice: str = "") -> Finding:
@@ -37,7 +37,7 @@ def broken(check: str, detail: str, advice: str, fault: Fault | None = None) -> 
 
 
 def lines_of(finding: Finding) -> list[str]:
-    """A finding as people read it."""
+    """Return the lines of a finding."""
     mark, style = {"ok": ("ok    ", Good), "note": ("note  ", Doubtful), "broken": ("BROKEN", Bad)}[
         finding.state
     ]
@@ -50,6 +50,6 @@ def lines_of(finding: Finding) -> list[str]:
 def conclude(found: Sequence[Finding], printer: Printer, lines: Sequence[str] = ()) -> int:
     """Print ``lines`` and a summary, or everything as JSON; return the exit status."""
     count = sum(one.state == "broken" for one in found)
-    summary = f"{count} broken, {sum(one.state == 'note' for one in found)} to look at"
+    summary = f"{count} broken, {sum(one.state == 'note' for one in found)} to check"
     printer.show({"ok": not count, "findings": found}, [*lines, summary])
     return 1 if count else 0

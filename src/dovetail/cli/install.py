@@ -1,8 +1,8 @@
-"""``dovetail install``, ``uninstall`` and ``discover``: servers in the clients people use.
+"""``dovetail install``, ``uninstall`` and ``discover``: add servers to MCP clients and remove them.
 
-A client's file is read, edited in one place and replaced as a whole; what was there before lies beside it as
-``….dovetail-backup``. Doing it twice changes nothing. The exit status is 0, 1 when something could not be done, 2 for a
-wrong command line.
+One entry of the client's file is changed, and the file is replaced atomically; the old file is saved as
+``….dovetail-backup``. A second run changes nothing. The exit status is 0 for success, 1 for a failure, 2 for a wrong
+command line.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .output import Bold, Printer, Row
 from .target import split
 
 CHECK_SECONDS: Final = 30.0
-"""Seconds a server has to start before `dovetail install` writes it down."""
+"""Seconds in which a server must start before `dovetail install` writes its entry."""
 CONFIG_BYTES: Final = 16 << 20
-"""The largest configuration of a client that is read, in bytes."""
+"""The largest configuration file of a client that is read, in bytes."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""Names become parts of tool names, of file names and, in some clients, of a shell's words."""
+"""Names become parts of tool names, file names and, in some clients, shell commands."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
 _USER: Final = re.compile(r"//[^/@]*@")
@@ -40,7 +40,7 @@ BACKUP: Final = ".dovetail-backup"
 
 
 class InstallError(DovetailError):
-    """Nothing was changed; the message says what to do."""
+    """A client cannot be configured. Nothing was changed."""
 
     kind = "installation"
 
@@ -61,7 +61,7 @@ def _install(arguments: list[str]) -> int:
     for key, server in servers.items():
         client = CLIENTS[key]
         entry = client.write(server)
-        found = {"client": key, "name": name, "file": str(client.place())}
+        found = {"client": key, "name": name, "file": str(client.config_path())}
         if options.print:
             done.append({**found, "state": "not written", "text": config_files.snippet(client, name, entry)})
         else:
@@ -79,58 +79,64 @@ def _install(arguments: list[str]) -> int:
 def _install_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dovetail install",
-        description="Put a server into a client's configuration. After --: its arguments.",
+        description="Add a server to the configuration of a client. Arguments of the server follow --.",
     )
     parser.add_argument("target", help="a Python file (FILE[:name]), or the URL of a server")
     parser.add_argument(
         "--into", action="append", required=True, choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS)
     )
-    parser.add_argument("--name", help="what the client calls it (default: the name of the file or host)")
-    parser.add_argument("--print", action="store_true", help="show what would be written, and write nothing")
     parser.add_argument(
-        "--no-check", action="store_true", help="write the entry without starting the server first"
+        "--name", help="the name of the server in the client (default: that of the file or host)"
     )
+    parser.add_argument("--print", action="store_true", help="print the entry and write nothing")
+    parser.add_argument("--no-check", action="store_true", help="do not start the server to check it first")
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME[=VALUE]",
-        help="a variable: NAME is taken from the client's environment and not written down",
+        help="a variable for the server; with NAME alone, the client takes the value from its environment",
     )  # fmt: skip
-    parser.add_argument(
-        "--plain-secrets", action="store_true", help="write values of secrets into the file all the same"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--plain-secrets", action="store_true", help="write secret values into the file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
 def _uninstall(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="dovetail uninstall", description="Take a server out of a client.")
+    parser = argparse.ArgumentParser(
+        prog="dovetail uninstall", description="Remove a server from the configuration of a client."
+    )
     parser.add_argument("name")
     parser.add_argument(
         "--from", dest="client", required=True, choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS)
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     client = CLIENTS[options.client]
     try:
-        servers = config_files.listed(client, _read(client.place()))
+        servers = config_files.listed(client, _read(client.config_path()))
     except ValueError as error:
-        raise InstallError(f"{client.place()} cannot be read: {error}") from None
+        raise InstallError(f"{client.config_path()} cannot be read: {error}") from None
     if options.name not in servers:
-        raise InstallError(f"there is no {options.name!r} in {client.place()}")
+        raise InstallError(f"{client.config_path()} has no server {options.name!r}")
     state = _edit(client, options.name, None)
-    found = {"client": options.client, "name": options.name, "file": str(client.place()), "state": state}
-    Printer(json=options.json).show(found, [f"{options.name} in {client.place()}: removed"])
+    found = {
+        "client": options.client,
+        "name": options.name,
+        "file": str(client.config_path()),
+        "state": state,
+    }
+    Printer(json=options.json).show(found, [f"{options.name} in {client.config_path()}: removed"])
     return 0
 
 
 def _discover(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="dovetail discover", description="List the servers of the clients here."
+        prog="dovetail discover",
+        description="List the servers in the configurations of the clients on this machine.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     found: list[dict[str, Any]] = []
     for key, client in CLIENTS.items():
-        path = client.place()
+        path = client.config_path()
         if not path.is_file():
             continue
         one: dict[str, Any] = {"client": key, "file": str(path)}
@@ -151,11 +157,11 @@ def _lines(found: list[dict[str, Any]]) -> list[str]:
         if "error" in one:
             lines.append(f"  cannot be read: {one['error']}")
         lines += [Row(server["name"], server.get("what", "")) for server in one.get("servers", ())]
-    return lines or ["no client of ours has a file here"]
+    return lines or ["no known client has a configuration file here"]
 
 
 def _shown(name: str, entry: Any) -> dict[str, str]:
-    """What a server is, without its environment: there may be secrets in it, and in arguments after the first few."""
+    """Describe a server without its environment and its later arguments, which can contain secrets."""
     members: dict[str, Any] = entry if is_object(entry) else {}
     urls = (members.get(key) for key in ("url", "httpUrl", "serverUrl", "uri"))
     url = next((one for one in urls if isinstance(one, str)), None)
@@ -167,7 +173,7 @@ def _shown(name: str, entry: Any) -> dict[str, str]:
 
 
 def _masked(words: list[str]) -> Iterator[str]:
-    """A command without the values of options that sound like secrets."""
+    """Return a command without the values of options that look like secrets."""
     hidden = False
     for word in words:
         option, equals, _ = word.partition("=")
@@ -182,18 +188,20 @@ def _masked(words: list[str]) -> Iterator[str]:
 
 
 def _edit(client: KnownClient, name: str, entry: dict[str, Any] | None) -> str:
-    """Put ``entry`` in, or take what is there out; says what became of the file."""
-    path = client.place()
+    """Add ``entry``, or remove the existing one; return the new state of the file."""
+    path = client.config_path()
     text = _read(path)
     try:
         take, put = config_files.take, config_files.put
         after = take(client, text, name) if entry is None else put(client, text, name, entry)
     except ValueError as error:
-        raise InstallError(f"{path} was left alone: {error}. --print shows what to put in by hand") from None
+        raise InstallError(
+            f"{path} was not changed: {error}. Use --print and edit the file by hand"
+        ) from None
     if after == text:
         return "unchanged"
     if text:
-        write_atomically(f"{os.path.realpath(path)}{BACKUP}", text.encode(), mode=0o600, anew=True)
+        write_atomically(f"{os.path.realpath(path)}{BACKUP}", text.encode(), mode=0o600, replace=True)
     write_atomically(path, after.encode(), mode=0o600)
     return "written"
 
@@ -207,20 +215,20 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise InstallError(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > CONFIG_BYTES:
-        raise InstallError(f"{path} is too large to be a configuration")
+        raise InstallError(f"{path} is too large for a configuration file")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise InstallError(f"{path} is not written in UTF-8") from None
+        raise InstallError(f"{path} is not encoded as UTF-8") from None
 
 
-# --- what is installed ------------------------------------------------------------------------------------------
+# --- entries of servers ------------------------------------------------------------------------------------------
 
 
 def _named(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InstallError(
-            f"{name!r} cannot be a name: use 1 to 64 of A-Z a-z 0-9 _ -, beginning with a letter or digit"
+            f"{name!r} is not a valid name: use 1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit"
         )
     return name
 
@@ -241,13 +249,11 @@ def _server(options: argparse.Namespace, rest: list[str], client: KnownClient) -
     else:
         file, name = split(options.target)
         if not os.path.isfile(file):
-            raise InstallError(f"there is no file {file}")
+            raise InstallError(f"{file} does not exist")
         whole = os.path.abspath(file) + (f":{name}" if name else "")
         command = [*ours, "run", whole, *(["--", *rest] if rest else [])]
     if any(not word.isprintable() for word in (*command, *env.values())):
-        raise InstallError(
-            "a path, an argument or a value holds characters that cannot be written down safely"
-        )
+        raise InstallError("a path, an argument or a value contains characters that cannot be written safely")
     return Installed(command=command, env=env, refer=refer)
 
 
@@ -255,7 +261,7 @@ async def _try(target: str, server: Installed) -> None:
     """Start the server, or reach its URL, as the client will.
 
     Raises:
-        InstallError: that fails; the message says why.
+        InstallError: the server does not start or cannot be reached.
     """
     from ..auth.commands.auth_option import chosen
     from ..client import Client
@@ -266,7 +272,7 @@ async def _try(target: str, server: Installed) -> None:
     referred = {name: os.environ[name] for name in server.refer if name in os.environ}
     options: dict[str, Any] = {"auth": chosen(None, target)}
     if not remote:
-        # What the server prints last is part of the error.
+        # The error contains the last output of the server.
         options = {"env": {**server.env, **referred}, "on_stderr": _unheard}
     try:
         async with Client(
@@ -278,9 +284,9 @@ async def _try(target: str, server: Installed) -> None:
             pass
     except DovetailError as error:
         if isinstance(error, StatusError) and error.status in (401, 403):
-            return  # it is there; the client logs in by itself
+            return  # the server exists; the client logs in
         raise InstallError(
-            f"{target} does not start; nothing was written. Correct it, or add --no-check. The reason: {error.message}"
+            f"{target} does not start, so nothing was written: {error.message}. Fix it, or use --no-check"
         ) from None
 
 
@@ -293,7 +299,7 @@ def _environment(options: argparse.Namespace, client: KnownClient) -> tuple[dict
     for word in options.env:
         name, given, value = word.partition("=")
         if not _VARIABLE.fullmatch(name):
-            raise InstallError(f"{name!r} cannot be the name of a variable")
+            raise InstallError(f"{name!r} is not a valid name of a variable")
         if given and _SECRET.search(name) and not options.plain_secrets:
             raise InstallError(
                 f"{name} looks like a secret: say --env {name} to have it taken from the client's environment, put it "
@@ -301,7 +307,7 @@ def _environment(options: argparse.Namespace, client: KnownClient) -> tuple[dict
             )
         if not given and client.reference is None:
             raise InstallError(
-                f"{client.title} cannot take {name} from its environment: put it into a .env beside the server"
+                f"{client.title} cannot copy {name} from its environment: put it into a .env file next to the server"
             )
         if given:
             env[name] = value

@@ -1,4 +1,4 @@
-"""JSON files that people edit by hand: one member is set or removed, everything else keeps its bytes.
+"""Edit JSON files with comments: set or remove one member and keep all other bytes.
 
 Comments and trailing commas are allowed, as editors write them. A new member is indented like its siblings. A comment
 belongs to the member that precedes it on the same line; every other comment stays.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 CONFIG_DEPTH: Final = 200
-"""Levels of nesting in a configuration."""
+"""The deepest nesting of a configuration file."""
 
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -22,7 +22,7 @@ _WORD: Final = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 class JsoncError(ValueError):
-    """The file cannot be read, or cannot be edited without touching something else."""
+    """The file cannot be parsed, or cannot be edited without other changes."""
 
 
 class _Member(NamedTuple):
@@ -30,23 +30,23 @@ class _Member(NamedTuple):
     begin: int
     value: int
     end: int
-    """Where the value ends."""
+    """The offset at which the value ends."""
     comma: int | None
-    """Where the text after its comma begins; None without a comma."""
+    """The offset after its comma; None without a comma."""
 
 
 class _Object(NamedTuple):
     begin: int
     close: int
-    """The closing brace."""
+    """The offset of the closing brace."""
     members: list[_Member]
 
 
 def read(text: str) -> Any:
-    """What ``text`` says; an empty file is an empty object.
+    """Parse ``text``; an empty file is an empty object.
 
     Raises:
-        JsoncError: it is not JSON, even with comments.
+        JsoncError: ``text`` is not JSON with comments.
     """
     at = _skip(text, 0)
     if at == len(text):
@@ -58,12 +58,12 @@ def read(text: str) -> Any:
 
 
 def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """``section`` with nothing but ``name`` in it, as text."""
+    """Return ``section`` with only ``name`` in it, as text."""
     return json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
 
 
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
-    """``text`` with ``value`` at ``path``: members on the way are made, a member that is there is replaced."""
+    """Return ``text`` with ``value`` at ``path``; missing members on the path are created."""
     if _skip(text, 0) == len(text):
         gap = "" if not text or text.endswith("\n") else _newline(text)  # a comment may end the file
         text += gap + "{}" + _newline(text)
@@ -85,7 +85,7 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def take(text: str, path: tuple[str, ...]) -> str:
-    """``text`` without the member at ``path``."""
+    """Return ``text`` without the member at ``path``."""
     if _skip(text, 0) == len(text):
         return text
     found = _root(text)
@@ -142,7 +142,7 @@ def _remove(text: str, found: _Object, index: int) -> str:
         end += len(text[end:]) - len(text[end:].lstrip(" \t"))
     head, tail = text[:begin], text[end:]
     if member.comma is None and index:
-        # The member before is the last one now. The file has no comma after the last one.
+        # The previous member is the last one now; this file has no trailing commas.
         comma = found.members[index - 1].comma
         assert comma is not None
         head = head[: comma - 1] + (head[comma:] if head[comma:].strip() or "\n" in head[comma:] else "")
@@ -156,7 +156,7 @@ def _remove(text: str, found: _Object, index: int) -> str:
 
 
 def _written(text: str, value: Any, pad: str | None) -> str:
-    """``value`` as JSON: below lines that begin with ``pad``, or in one line."""
+    """Return ``value`` as JSON, with lines indented by ``pad``, or in one line."""
     if pad is None:
         return json.dumps(value, ensure_ascii=False)
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
@@ -164,7 +164,7 @@ def _written(text: str, value: Any, pad: str | None) -> str:
 
 
 def _unit(text: str) -> str:
-    """How the file is indented: as the first member of its outermost object is."""
+    """Return the indentation of the file: that of the first member of the outermost object."""
     at = _skip(text, 0)
     if text[at : at + 1] == "{":
         found = _object(text, at)
@@ -183,14 +183,14 @@ def _newline_at(text: str, at: int) -> str:
 
 
 def _line_end(text: str, at: int) -> int | None:
-    """Where the line of ``at`` ends, when only comments follow; None when anything else follows."""
+    """Return the end of the line at ``at`` if only comments follow, else None."""
     found = _SAME_LINE.match(text, at)
     end = found.end() if found is not None else at
     return end if text[end : end + 1] in ("\n", "\r", "") else None
 
 
 def _indentation(text: str, at: int) -> str:
-    """The space at the beginning of the line of ``at``."""
+    """Return the indentation of the line at ``at``."""
     found = re.compile(r"[ \t]*").match(text, text.rfind("\n", 0, at) + 1)
     return found[0] if found is not None else ""
 
@@ -204,7 +204,7 @@ def _root(text: str) -> _Object:
     read(text)
     at = _skip(text, 0)
     if text[at] != "{":
-        raise JsoncError("the file does not hold an object")
+        raise JsoncError("the file does not contain an object")
     return _object(text, at)
 
 
@@ -223,7 +223,7 @@ def _wrong(text: str, at: int) -> JsoncError:
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int, list[_Member]]:
-    """The value that begins at ``at``, where it ends, and the members of an object."""
+    """Return the value that begins at ``at``, its end, and the members of an object."""
     if depth > CONFIG_DEPTH:
         raise JsoncError(f"it has more than {CONFIG_DEPTH} levels of nesting")
     first = text[at : at + 1]

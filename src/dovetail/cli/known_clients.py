@@ -1,4 +1,4 @@
-"""Where clients keep their servers, and how they write one down: one row each, and nothing about them anywhere else."""
+"""The table of known clients: where their configuration files are, and how a server is written in each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Form = Literal["json", "toml", "yaml"]
 
 
 class Installed(Struct, frozen=True, kw_only=True):
-    """A server as it is to be installed: a command, or a URL."""
+    """A server to install: a command or a URL."""
 
     command: list[str] = []
     url: str | None = None
     env: Mapping[str, str] = {}
-    """Values that are written as they are."""
+    """Variables that are written with their values."""
     refer: tuple[str, ...] = ()
-    """Variables of the client's own environment, written by reference."""
+    """Variables that the client copies from its environment; only their names are written."""
 
 
 class KnownClient(Struct, frozen=True, kw_only=True):
@@ -30,26 +30,26 @@ class KnownClient(Struct, frozen=True, kw_only=True):
     title: str
     linux: str
     darwin: str | None = None
-    """Below the home folder; as on Linux where it is not given."""
+    """The path on macOS, below the home folder; by default that of Linux."""
     windows: str | None = None
-    """The same, or below ``%APPDATA%`` with ``APPDATA/``."""
+    """The path on Windows, below the home folder, or below ``%APPDATA%`` if it starts with ``APPDATA/``."""
     other: str | None = None
-    """Another name of the file beside the first, taken where it is the one that is there."""
+    """An alternative name of the file, used if only this one exists."""
     home: tuple[str, str] | None = None
-    """A variable with which people move it, and the file below what it names."""
+    """A variable that names another folder, and the file in this folder."""
     section: str
-    """The member that holds all servers."""
+    """The member that contains the servers."""
     nested: str | None = None
-    """A member of the section that holds them, in files that have it."""
+    """A member of the section that contains the servers, in files that have it."""
     form: Form = "json"
     write: Callable[[Installed], dict[str, Any]]
     reference: str | None = None
-    """How it writes a variable of its environment; None: it cannot."""
+    """How the client refers to a variable of its environment; None: it cannot."""
     urls: bool = True
-    """It can be given a URL; else our bridge stands between."""
+    """Whether the client supports URLs; otherwise `dovetail bridge` connects to them."""
 
-    def place(self, system: str | None = None, home: Path | None = None) -> Path:
-        """The file of this user on this ``system``."""
+    def config_path(self, system: str | None = None, home: Path | None = None) -> Path:
+        """Return the file of this user on ``system``."""
         system, home = system or sys.platform, home or Path.home()
         if self.home is not None and os.environ.get(self.home[0]):
             return Path(os.environ[self.home[0]]) / self.home[1]
@@ -75,7 +75,7 @@ def _env(server: Installed, reference: str | None) -> dict[str, str]:
 
 
 def _common(reference: str | None, **remote: str) -> Callable[[Installed], dict[str, Any]]:
-    """``command``, ``args`` and ``env``, or the URL under the member that this client has for it."""
+    """Return ``command``, ``args`` and ``env``, or the URL under the client's name for it."""
     words = {"url": "url", "kind": "", "local": "", **remote}
 
     def write(server: Installed) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _codex(server: Installed) -> dict[str, Any]:
 
 
 def _goose(server: Installed) -> dict[str, Any]:
-    # Without a description goose passes over what is reached by a URL.
+    # goose ignores a server with a URL and without a description.
     common: dict[str, Any] = {"enabled": True, "description": "", "timeout": 300}
     if server.url is not None:
         return {**common, "type": "streamable_http", "uri": server.url}
@@ -111,7 +111,7 @@ def _goose(server: Installed) -> dict[str, Any]:
 
 
 def _opencode(server: Installed) -> dict[str, Any]:
-    # No word on whether it is switched on: its versions disagree about it, and it is.
+    # No member for "enabled": versions of the client disagree about it, and the default is on.
     if server.url is not None:
         return {"type": "remote", "url": server.url}
     found: dict[str, Any] = {"type": "local", "command": server.command}

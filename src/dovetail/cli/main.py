@@ -1,4 +1,4 @@
-"""``dovetail COMMAND …``: find the command and hand over. Nothing is imported that the command does not need."""
+"""``dovetail COMMAND …``: import and run the command. Only the modules of this command are imported."""
 
 from __future__ import annotations
 
@@ -13,37 +13,40 @@ from ..version import __version__
 COMMANDS = {
     "run": (
         "dovetail.cli.run_command",
-        "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse",
+        "serve the Server in a file over stdio, HTTP, TCP, WebSocket or HTTP+SSE",
     ),
-    "worker": ("dovetail.cli.worker_command", "run the tasks of a server whose calls arrive elsewhere"),
+    "worker": ("dovetail.cli.worker_command", "run the tasks of a server that other processes serve"),
     "bridge": (
         "dovetail.cli.proxy_commands",
-        "serve any server as any other: another transport, another revision",
+        "serve a server over another transport or revision",
     ),
-    "gateway": ("dovetail.cli.proxy_commands", "serve all servers of an mcp.json as one"),
+    "gateway": ("dovetail.cli.proxy_commands", "serve all servers of an mcp.json file as one"),
     "list": ("dovetail.cli.call", "show the tools, resources and prompts of a server"),
     "call": ("dovetail.cli.call", "call a tool"),
     "read": ("dovetail.cli.call", "read a resource"),
     "prompt": ("dovetail.cli.call", "get a prompt"),
-    "inspect": ("dovetail.inspector.inspect_command", "look at servers in a browser"),
+    "inspect": ("dovetail.inspector.inspect_command", "inspect servers in a browser"),
     "dev": (
         "dovetail.inspector.dev_command",
-        "serve a file that is being written, with the inspector beside it",
+        "serve a file during development: reload it after edits, and open the inspector",
     ),
-    "lock": ("dovetail.cli.manifest_commands", "write down what a server offers, for diff and for clients"),
-    "diff": ("dovetail.cli.manifest_commands", "say what a change of a server means to its clients"),
-    "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK to ours"),
-    "install": ("dovetail.cli.install", "put a server into a client: Claude, Cursor, VS Code, Codex, …"),
-    "uninstall": ("dovetail.cli.install", "take a server out of a client"),
+    "lock": (
+        "dovetail.cli.manifest_commands",
+        "write the manifest of a server to a lock file, for diff and for clients",
+    ),
+    "diff": ("dovetail.cli.manifest_commands", "compare two manifests and show which changes break clients"),
+    "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK for Dovetail"),
+    "install": ("dovetail.cli.install", "add a server to a client: Claude, Cursor, VS Code, Codex, …"),
+    "uninstall": ("dovetail.cli.install", "remove a server from a client"),
     "discover": ("dovetail.cli.install", "list the servers of the clients on this machine"),
-    "explain": ("dovetail.cli.explain", "say what an error code means"),
-    "audit": ("dovetail.cli.audit_command", "check that an audit file is what was written"),
+    "explain": ("dovetail.cli.explain", "explain an error code or an error kind"),
+    "audit": ("dovetail.cli.audit_command", "check that an audit file is unchanged"),
     "login": ("dovetail.auth.commands.login", "log in to a server"),
-    "logout": ("dovetail.auth.commands.login", "forget and revoke the tokens for a server"),
-    "whoami": ("dovetail.auth.commands.login", "show as whom you talk to a server"),
-    "doctor": ("dovetail.cli.doctor", "find out what is wrong with a server, or with logging in to it"),
-    "new": ("dovetail.cli.new", "begin a project: a server with tests and all it takes to release it"),
-    "completion": ("dovetail.cli.completion", "print the completion for bash, zsh or fish"),
+    "logout": ("dovetail.auth.commands.login", "revoke and delete the tokens for a server"),
+    "whoami": ("dovetail.auth.commands.login", "show the user of the stored token for a server"),
+    "doctor": ("dovetail.cli.doctor", "find problems of a server or of its authorization"),
+    "new": ("dovetail.cli.new", "create a project: a server with tests, a Dockerfile and a release workflow"),
+    "completion": ("dovetail.cli.completion", "print shell completion for bash, zsh or fish"),
 }
 """Command → module and summary. The module's ``main(command, arguments)`` returns the exit status."""
 
@@ -70,13 +73,13 @@ def _run(command: str, given: list[str]) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it flushes at the end.
+        # The reader closed the pipe. Redirect stdout, or Python reports the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except DovetailError as error:
-        from .output import told  # only now: most commands end without it
+        from .output import report_error  # imported late: most commands do not need it
 
-        return told(error, command, given)
+        return report_error(error, command, given)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001  code of a server, or a bug: both need the traceback
@@ -88,24 +91,24 @@ def _run(command: str, given: list[str]) -> int:
 
 
 def _unknown(command: str) -> int:
-    """Name the command that was probably meant, or all of them."""
+    """Report an unknown command, with the command that was probably meant, or with all commands."""
     from difflib import get_close_matches
 
     close = get_close_matches(command, COMMANDS, 1)
     if close:
-        sys.stderr.write(f"dovetail: there is no command {command!r}; did you mean {close[0]!r}?\n")
+        sys.stderr.write(f"dovetail: {command!r} is not a command; did you mean {close[0]!r}?\n")
         return 2
     if command.endswith(".py"):
-        sys.stderr.write(f"dovetail: there is no command {command!r}; did you mean 'run {command}'?\n")
+        sys.stderr.write(f"dovetail: {command!r} is not a command; did you mean 'run {command}'?\n")
         return 2
-    sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
+    sys.stderr.write(f"dovetail: {command!r} is not a command\n\n")
     return _usage(sys.stderr, 2)
 
 
 def _usage(stream: TextIO, status: int) -> int:
     lines = [f"  {name:10} {summary}" for name, (_, summary) in COMMANDS.items()]
     stream.write("usage: dovetail COMMAND …\n\n" + "\n".join(lines) + "\n\n")
-    stream.write("dovetail COMMAND --help explains one of them.\n")
+    stream.write("dovetail COMMAND --help shows the options of a command.\n")
     return status
 
 

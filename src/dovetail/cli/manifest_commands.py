@@ -1,7 +1,7 @@
-"""``dovetail lock TARGET`` writes down what a server offers; ``dovetail diff OLD NEW`` says what has changed.
+"""``dovetail lock TARGET`` writes the manifest of a server; ``dovetail diff OLD NEW`` compares two manifests.
 
-The exit status of ``diff`` is for continuous integration: 0 when everything that worked still does, 1 when a change is
-of a kind that ``--fail-on`` names (by default ``breaking`` and ``hint``), 2 for a wrong command line.
+The exit status of ``diff`` is for continuous integration: 0 if no change matters, 1 if there is a change of a kind in
+``--fail-on`` (by default ``breaking`` and ``hint``), 2 for a wrong command line.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 def _lock(arguments: Sequence[str]) -> int:
     parser = client_parser(
-        "lock", "Write down what a server offers: its tools, resources, prompts and their schemas."
+        "lock", "Write the tools, resources, prompts and schemas of a server to a lock file."
     )
     parser.add_argument(
-        "-o", "--output", default="mcp.lock", metavar="FILE", help="default: mcp.lock; - is stdout"
+        "-o",
+        "--output",
+        default="mcp.lock",
+        metavar="FILE",
+        help="the lock file; - is stdout (default: mcp.lock)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 when the file is out of date"
+        "--check", action="store_true", help="write nothing; exit with 1 if the file is out of date"
     )
     options = parser.parse_args(list(arguments))
     data = lock.write(asyncio.run(_manifest(options)))
@@ -60,8 +64,10 @@ def _lock(arguments: Sequence[str]) -> int:
 
 
 def _diff(arguments: Sequence[str]) -> int:
-    parser = client_parser("diff", "Say what a change of a server means to its clients.", target="old")
-    parser.add_argument("new", help="a lock file, or a server as above")
+    parser = client_parser(
+        "diff", "Compare two manifests of a server, and show which changes break its clients.", target="old"
+    )
+    parser.add_argument("new", help="a lock file, or a server: a URL, a Python file or a command")
     parser.add_argument(
         "--fail-on",
         default="breaking,hint",
@@ -82,7 +88,7 @@ def _diff(arguments: Sequence[str]) -> int:
 
 def _read(options: argparse.Namespace, target: str) -> lock.Manifest:
     if target.endswith(".lock") and not os.path.exists(target):
-        raise DovetailError(f"there is no file {target}: dovetail lock writes it")
+        raise DovetailError(f"{target} does not exist: create it with dovetail lock")
     if lock.is_lock(target):
         return lock.read(target)
     return asyncio.run(_manifest(argparse.Namespace(**{**vars(options), "target": target})))
@@ -91,6 +97,6 @@ def _read(options: argparse.Namespace, target: str) -> lock.Manifest:
 async def _manifest(options: argparse.Namespace) -> lock.Manifest:
     async with client_of(options) as client:
         manifest = await lock.manifest_of(client)
-        for name, error in failed(client).items():  # half of what is offered is no contract
+        for name, error in failed(client).items():  # a partial manifest is not a contract
             raise DovetailError(f"{name!r} cannot be reached: {error.message}")
         return manifest

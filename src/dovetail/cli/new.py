@@ -1,4 +1,4 @@
-"""``dovetail new NAME``: a project that runs, with tests, a Dockerfile, registry files and a release workflow."""
+"""``dovetail new NAME``: create a project with a server, tests, a Dockerfile, registry files and a release workflow."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from ..version import __version__
 from .output import Printer
 
 _TEMPLATE: Final = Path(__file__).with_name("template")
-"""The files, by their places; ``@NAME@``, ``@MODULE@``, ``@OWNER@`` and ``@VERSION@`` are filled in."""
+"""The files, by path; ``@NAME@``, ``@MODULE@``, ``@OWNER@`` and ``@VERSION@`` are replaced."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Write the project; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="dovetail new", description="Begin a project in a folder of its own."
-    )
+    parser = argparse.ArgumentParser(prog="dovetail new", description="Create a project in a new folder.")
     parser.add_argument("name", help="the name of the folder and of the server: a-z, 0-9 and hyphens")
-    parser.add_argument("--owner", default="you", help="whose it is, for registries (default: you)")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--owner", default="you", help="the owner in registries (default: the user name)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
     for word in (options.name, options.owner):
         if not _NAME.fullmatch(word) or len(word) > 64:
             sys.stderr.write(
-                f"dovetail new: {word!r} cannot be a name: use a-z, 0-9 and hyphens, a letter first\n"
+                f"dovetail new: {word!r} is not a valid name: use a-z, 0-9 and hyphens, starting with a letter\n"
             )
             return 2
     folder = Path(options.name)
@@ -47,15 +45,15 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def write(folder: Path, name: str, owner: str) -> list[str]:
-    """Write all files below ``folder``, which must not be there; returns their names.
+    """Write all files below ``folder``, which must not exist; returns their names.
 
     Raises:
-        DovetailError: it is there already.
+        DovetailError: ``folder`` exists.
     """
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise DovetailError(f"{folder} cannot be made: {error.strerror}") from None
+        raise DovetailError(f"{folder} cannot be created: {error.strerror}") from None
     words = {"@NAME@": name, "@MODULE@": name.replace("-", "_"), "@OWNER@": owner, "@VERSION@": __version__}
     written: list[str] = []
     for file in sorted(_TEMPLATE.rglob("*.in")):

@@ -1,4 +1,4 @@
-"""What the client commands print: for people by default, JSON for scripts."""
+"""The output of the commands: text by default, JSON with ``--json``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BAR: Final = 24
 
 
 class Bold(str):
-    """A line that stands out on a terminal; others of them in other colours."""
+    """A line in bold on a terminal; subclasses have a colour."""
 
     style = "1"
 
@@ -42,26 +42,26 @@ class Bad(Bold):
 
 
 class Row(str):
-    """Two cells: columns of a table on a terminal, lines below each other anywhere else."""
+    """Two cells: columns of a table on a terminal, two lines elsewhere."""
 
     cells: tuple[str, str]
 
     def __new__(cls, first: str, second: str) -> Row:
         first, second = (
             each.replace("\n", "\\n") for each in (first, second)
-        )  # none passes for a line of ours
+        )  # text of a server cannot imitate lines of the output
         made = super().__new__(cls, f"  {first}\n      {second}" if second else f"  {first}")
         made.cells = first, second
         return made
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether ``stream`` is a terminal that shows colour, and nobody minds (no-color.org)."""
+    """Return whether ``stream`` is a terminal that shows colour, and colour is not disabled (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Bar:
-    """The progress of one call, in one line of a terminal; nothing anywhere else."""
+    """A progress bar for one call on a terminal; elsewhere it prints nothing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -70,21 +70,21 @@ class Bar:
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         if not self._stream.isatty():
             return
-        said = printable(message or "").replace("\n", " ")
+        text = printable(message or "").replace("\n", " ")
         if total:
             done = min(max(progress / total, 0.0), 1.0)
             marks = "#" * round(done * _BAR)
-            said = f"[{marks:-<{_BAR}}] {done:4.0%} {said}"
+            text = f"[{marks:-<{_BAR}}] {done:4.0%} {text}"
         else:
-            said = f"[{progress:g}] {said}"
-        self._stream.write(f"\r\x1b[K{said[: get_terminal_size().columns - 1]}")
+            text = f"[{progress:g}] {text}"
+        self._stream.write(f"\r\x1b[K{text[: get_terminal_size().columns - 1]}")
         self._stream.flush()
         self._shown = True
 
     @classmethod
     @contextmanager
     def of(cls, options: Namespace) -> Generator[Bar | None]:
-        """A bar for one call; none for scripts. Its line is taken away again."""
+        """Show a bar during one call and remove it afterwards; None with ``--json``."""
         bar = None if options.json else cls(sys.stderr)
         try:
             yield bar
@@ -99,7 +99,7 @@ class Bar:
 
 
 def error_members(error: DovetailError) -> dict[str, Any]:
-    """An error for scripts: of one that came from a server all that it says."""
+    """Return an error for ``--json``, with all members of an error of the server."""
     found: dict[str, Any] = {"kind": error.kind, "message": error.message}
     if isinstance(error, ProtocolError | Refusal):
         found["code"] = error.code
@@ -113,7 +113,7 @@ def error_members(error: DovetailError) -> dict[str, Any]:
 
 
 def hint_of(error: DovetailError) -> str | None:
-    """What would help, where a refusal says so."""
+    """Return the hint of a refusal, if it has one."""
     if isinstance(error, Refusal):
         return error.hint
     data: Any = error.data if isinstance(error, ProtocolError) else None
@@ -121,11 +121,11 @@ def hint_of(error: DovetailError) -> str | None:
     return hint if isinstance(hint, str) else None
 
 
-def told(error: DovetailError, command: str, words: Sequence[str]) -> int:
-    """Say what went wrong, to people or to scripts; the exit status."""
+def report_error(error: DovetailError, command: str, words: Sequence[str]) -> int:
+    """Print an error as text or JSON; returns the exit status."""
     ours, status = words[: words.index("--")] if "--" in words else words, getattr(error, "status", 1)
     if "--json" in ours and status != 2:
-        # What a command refuses by itself is no failure inside of us.
+        # An error of a command without a kind is not an internal error.
         kind = "command_failed" if error.kind == DovetailError.kind else error.kind
         Printer(json=True).json({"error": error_members(error) | {"kind": kind}})
     else:
@@ -141,7 +141,7 @@ class Printer:
         self._stream = stream or sys.stdout
 
     def line(self, text: str = "") -> None:
-        """Write all of it, whatever the terminal can show."""
+        """Write a line; characters that the terminal cannot show are escaped."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
         styled = isinstance(text, Bold) and coloured(self._stream)
@@ -151,7 +151,7 @@ class Printer:
         self.line(formatted(value))
 
     def show(self, value: Any, lines: Iterable[str]) -> None:
-        """Write ``value``, as JSON or as the ``lines`` that people read."""
+        """Write ``value`` as JSON, or ``lines`` as text."""
         if self._json:
             self.json(value)
         else:
@@ -160,7 +160,7 @@ class Printer:
 
 
 def aligned(lines: Sequence[str]) -> Iterator[str]:
-    """The same lines, rows as a table that fits the terminal."""
+    """Return the lines, with rows as a table that fits the terminal."""
     columns = get_terminal_size().columns
     firsts = [len(printable(line.cells[0])) for line in lines if isinstance(line, Row)]
     width = min(max(firsts, default=0), columns // 2)
@@ -183,11 +183,11 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
             yield Bold(title)
         for entry in entries:
             name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
-            said = _description(entry).strip().splitlines()
-            yield Row(f"{name_of}{_signature(entry)}", said[0] if said else "")
+            summary = _description(entry).strip().splitlines()
+            yield Row(f"{name_of}{_signature(entry)}", summary[0] if summary else "")
     if not any(found.values()):
         kinds = "tools, resources or prompts" if "skills" not in found else "skills"
-        yield f"It offers no {kinds}."
+        yield f"The server has no {kinds}."
 
 
 def _description(entry: Any) -> str:
@@ -219,7 +219,7 @@ def prompt(result: GetPromptResult) -> Iterator[str]:
 
 
 def _size(base64: str) -> int:
-    """How many bytes that is."""
+    """Return the number of bytes."""
     return len(base64.rstrip("=")) * 3 // 4
 
 
@@ -232,8 +232,8 @@ def _block(block: Any, indent: str = "") -> str:
         return f"{indent}[{kind}, {_size(block.data)} bytes]"
     if hasattr(block, "resource"):
         inner = block.resource
-        said = inner.text if isinstance(inner.text, str) else f"[{inner.mime_type or 'bytes'}]"
-        return f"{indent}{inner.uri}: {said}"
+        body = inner.text if isinstance(inner.text, str) else f"[{inner.mime_type or 'bytes'}]"
+        return f"{indent}{inner.uri}: {body}"
     return f"{indent}{getattr(block, 'title', None) or getattr(block, 'name', '')} <{block.uri}>"
 
 
@@ -242,7 +242,7 @@ def formatted(value: Any) -> str:
 
 
 def stderr_of_child() -> Callable[[bytes], None]:
-    """Writes what a child says to our stderr, made `printable`."""
+    """Return a function that writes the stderr of a child process to stderr, made `printable`."""
     decode = getincrementaldecoder("utf-8")(errors="replace").decode
 
     def write(data: bytes) -> None:
@@ -253,7 +253,7 @@ def stderr_of_child() -> Callable[[bytes], None]:
 
 
 def _signature(entry: Any) -> str:
-    """The parameters of a tool or prompt, optional ones with a question mark."""
+    """Return the parameters of a tool or prompt; optional ones have a question mark."""
     schema: dict[str, Any] | None = getattr(entry, "input_schema", None)
     if schema is not None:
         required: list[str] = schema.get("required") or []

@@ -1,4 +1,4 @@
-"""``dovetail bridge TARGET`` and ``dovetail gateway FILE``: other servers, as one of ours."""
+"""``dovetail bridge TARGET`` and ``dovetail gateway FILE``: serve other servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERAS = ("auto", "modern", "legacy")
 
 
 def main(command: str, arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
-    """Run one of the two commands; returns the exit status. ``environ`` says what ``dovetail run`` finds there."""
+    """Run one of the two commands; returns the exit status. ``environ``: the options that `run` found there."""
     parsing = _bridge_parser() if command == "bridge" else _gateway_parser()
     given = typed(parsing, arguments)
     if environ:
@@ -50,9 +50,11 @@ def _bridge_parser() -> argparse.ArgumentParser:
     result.add_argument("target", metavar="TARGET")
     add_common(result)
     add_transports(result)
-    result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
-    result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
-    result.add_argument("--serve-revision", action="append", metavar="R", help="serve this revision only")
+    result.add_argument("--timeout", type=float, metavar="S", help="seconds that one call of TARGET can take")
+    result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, for TARGET")
+    result.add_argument(
+        "--serve-revision", action="append", metavar="R", help="serve only this revision; repeatable"
+    )
     connections = result.add_mutually_exclusive_group()
     connections.add_argument(
         "--shared", action="store_true", help="one connection to TARGET for all clients (the default)"
@@ -61,33 +63,39 @@ def _bridge_parser() -> argparse.ArgumentParser:
         "--per-session", action="store_true", help="one connection to TARGET for each client session"
     )
     result.add_argument(
-        "--forward-header", action="append", metavar="NAME", help="a header that goes through"
+        "--forward-header", action="append", metavar="NAME", help="an HTTP header to forward; repeatable"
     )
     result.add_argument(
         "--forward-method",
         action="append",
         default=[],
         metavar="NAME[=CAPABILITY]",
-        help="a method beside the protocol that goes through, and what the server behind declares with it",
+        help="an extension method to forward, and the capability that TARGET declares for it; repeatable",
     )
     result.add_argument(
         "--env",
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="for the command of TARGET, which sees nothing else of ours; without a value, the one we have",
+        help="a variable for the command of TARGET; without a value, it is copied from this environment",
     )
-    result.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="sent behind")
+    result.add_argument(
+        "--header", action="append", default=[], metavar="'Name: value'", help="an HTTP header for TARGET"
+    )
     add_option(result)
     _add_callers(result)
     return result
 
 
 def _add_callers(result: argparse.ArgumentParser) -> None:
-    group = result.add_argument_group("who may call over HTTP")
-    group.add_argument("--issuer", metavar="URL", help="whose tokens callers have to send")
-    group.add_argument("--audience", metavar="URL", help="for whom they have to be: the URL of this server")
-    group.add_argument("--jwks-uri", metavar="URL", help="the issuer's keys, if its metadata does not say")
+    group = result.add_argument_group("authentication of callers over HTTP")
+    group.add_argument("--issuer", metavar="URL", help="the issuer of the tokens that callers must send")
+    group.add_argument(
+        "--audience", metavar="URL", help="the audience of these tokens: the URL of this server"
+    )
+    group.add_argument(
+        "--jwks-uri", metavar="URL", help="the keys of the issuer, if its metadata does not name them"
+    )
 
 
 def _bridge(options: argparse.Namespace) -> Server:
@@ -97,7 +105,7 @@ def _bridge(options: argparse.Namespace) -> Server:
     known = {*BY_NAME, *_ERAS}
     for name in (options.revision, *(options.serve_revision or ())):
         if name not in known:
-            raise ValueError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
+            raise ValueError(f"{name!r} is not a protocol revision: use one of {', '.join(BY_NAME)}")
     more: dict[str, Any] = {"env": _environment(options.env)} if options.env else {}
     if options.serve_revision:
         more["revisions"] = options.serve_revision
@@ -108,7 +116,8 @@ def _bridge(options: argparse.Namespace) -> Server:
         timeout=options.timeout,
         forward_headers=options.forward_header or (),
         forward_methods={
-            name: said or None for name, _, said in (one.partition("=") for one in options.forward_method)
+            name: capability or None
+            for name, _, capability in (one.partition("=") for one in options.forward_method)
         },
         revision=options.revision,
         headers=read_headers(options.header),
@@ -125,23 +134,27 @@ def _environment(words: list[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
     unset = [name for name, given, _ in pairs if not given and name not in os.environ]
     if unset:
-        raise ValueError(f"the variable {unset[0]} is not set")
+        raise ValueError(f"--env {unset[0]}: the variable is not set")
     return {name: value if given else os.environ[name] for name, given, value in pairs}
 
 
 def _gateway_parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="dovetail gateway",
-        description="Serve all servers that FILE names (mcpServers JSON, or TOML) as one. The file is watched.",
+        description="Serve all servers in FILE (mcpServers JSON, or TOML) as one. Changes of the file are applied.",
     )
     result.add_argument("file", metavar="FILE")
     add_common(result)
     add_transports(result)
-    result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
     result.add_argument(
-        "--search", action="store_true", help="list search_tools and call_tool in place of all tools"
+        "--yes", action="store_true", help="run the commands in the file without confirmation"
     )
-    result.add_argument("--always", action="append", metavar="TOOL", help="list this one all the same")
+    result.add_argument(
+        "--search", action="store_true", help="list search_tools and call_tool instead of all tools"
+    )
+    result.add_argument(
+        "--always", action="append", metavar="TOOL", help="list this tool in spite of --search; repeatable"
+    )
     _add_callers(result)
     return result
 

@@ -1,4 +1,4 @@
-"""``dovetail run FILE[:name]``: serve the server in a file or module, a URL, or a file of servers."""
+"""``dovetail run FILE[:name]``: serve the server in a file or module, at a URL, or in a file of servers."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
         "run",
-        "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout.",
+        "Serve the Server in FILE, a URL or an mcp.json file. The default transport is stdio.",
     )
     add_transports(result)
     result.add_argument(
-        "-m", dest="module", metavar="MODULE", help="serve a module, or a console command of a package"
+        "-m", dest="module", metavar="MODULE", help="serve a module, or a console script of a package"
     )
     result.add_argument(
         "--compat",
         action="store_true",
-        help="the program is one of FastMCP or the official SDK (usually found out)",
+        help="the program uses FastMCP or the official SDK (usually detected)",
     )
     next(one for one in result._actions if one.dest == "target").nargs = "?"  # pyright: ignore[reportPrivateUsage]
     option_sources.add_environment(result)
     result.add_argument(
         "--reload",
         action="store_true",
-        help="reload edits while clients stay connected, as dovetail dev does",
+        help="reload the file after edits; clients stay connected, as with dovetail dev",
     )
     return result
 
@@ -44,51 +44,60 @@ def add_transports(result: argparse.ArgumentParser) -> None:
     """Add the options of every command that serves."""
     transport = result.add_mutually_exclusive_group()
     add = transport.add_argument
-    add("--stdio", action="store_true", help="stdin and stdout (the default)")
-    add("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
-    add("--sse", action="store_true", help="the HTTP+SSE transport of 2024-11-05")
-    add("--ws", action="store_true", help="WebSocket at /mcp")
-    add("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
-    add("--unix", metavar="PATH", help="newline-framed messages over a Unix socket")
-    result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
-    result.add_argument("--port", type=option_sources.PORT, default=8000, help="port to bind (default: 8000)")
+    add("--stdio", action="store_true", help="serve over stdin and stdout (the default)")
+    add("--http", action="store_true", help="serve Streamable HTTP at /mcp, all revisions on one URL")
+    add("--sse", action="store_true", help="serve HTTP+SSE, the transport of 2024-11-05")
+    add("--ws", action="store_true", help="serve WebSockets at /mcp")
+    add("--tcp", type=_tcp, metavar="HOST:PORT", help="serve newline-framed messages over TCP")
+    add("--unix", metavar="PATH", help="serve newline-framed messages over a Unix socket")
+    result.add_argument("--host", default="127.0.0.1", help="the address to bind (default: 127.0.0.1)")
     result.add_argument(
-        "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
+        "--port", type=option_sources.PORT, default=8000, help="the port to bind (default: 8000)"
     )
-    result.add_argument("--json", action="store_true", help="print the address as JSON, on stderr")
+    result.add_argument(
+        "--allow-remote", action="store_true", help="permit other machines to connect without authentication"
+    )
+    result.add_argument("--json", action="store_true", help="print the address on stderr as JSON")
     group = result.add_argument_group("with --http, --sse or --ws")
     group.add_argument(
         "--workers",
         type=option_sources.number(1),
         default=1,
         metavar="N",
-        help="processes that share the port",
+        help="the number of processes that share the port",
     )
-    group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
+    group.add_argument("--uds", metavar="PATH", help="serve HTTP on a Unix socket instead of a port")
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
-    group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
+    group.add_argument("--keyfile", metavar="FILE", help="the private key of the certificate")
+    group.add_argument("--client-ca", metavar="FILE", help="require client certificates of these authorities")
     group.add_argument(
-        "--client-ca", metavar="FILE", help="ask clients for a certificate of one of these authorities"
+        "--allowed-host", action="append", metavar="NAME", help="a further Host header to accept; repeatable"
     )
-    group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
-    group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
-    group.add_argument("--stateless", action="store_true", help="give clients of older revisions no session")
-    group.add_argument("--metrics", action="store_true", help="tell operators what is counted, at /metrics")
-    group.add_argument("--json-only", action="store_true", help="never answer with an event stream")
+    group.add_argument(
+        "--allowed-origin",
+        action="append",
+        metavar="URL",
+        help="the origin of web pages that may call; repeatable",
+    )
+    group.add_argument(
+        "--stateless", action="store_true", help="create no sessions for clients of older revisions"
+    )
+    group.add_argument("--metrics", action="store_true", help="serve metrics at /metrics")
+    group.add_argument("--json-only", action="store_true", help="never respond with an event stream")
 
 
 def main(command: str, arguments: list[str]) -> int:
     words, rest = option_sources.cut(arguments)
     known = parser().parse_known_args(words)[0]
     if (known.target is None) == (known.module is None) and not {"-h", "--help"} & {*words}:
-        parser().error("give a FILE, a URL or an mcp.json, or a MODULE after -m, and one of them only")
+        parser().error("give exactly one of FILE, URL, mcp.json, or -m MODULE")
     other = None if known.target is None else _other(known.target)
     if other is not None:
         from . import proxy_commands
 
         known.env = []  # for bridge and gateway, --env is for the command they start
         os.environ |= _environment(parser(), known)
-        # Only options of `run`: a .env must not agree to the commands of the file beside it (--yes).
+        # Only options of `run`: a .env file must not confirm the commands of a file of servers (--yes).
         ours = {option_sources.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
         return proxy_commands.main(other, arguments, {name: os.environ[name] for name in ours})
     options = read(parser(), words)
@@ -135,18 +144,18 @@ def typed(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
 def check_transport(
     parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
 ) -> None:
-    """End the command if an HTTP option was typed without HTTP. The environment may be for several commands."""
+    """End the command if an HTTP option was given without HTTP. Variables may be meant for other commands."""
     idle = [f"--{name.replace('_', '-')}" for name in _HTTP_OPTIONS if getattr(given, name) is not None]
     if idle and not (options.http or options.sse or options.ws):
-        parsing.error(f"{', '.join(idle)}: only with --http, --sse or --ws, and none of them is given")
+        parsing.error(f"{', '.join(idle)}: add --http, --sse or --ws")
 
 
 def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, str]:
     file = target.split(given.target or "")[0]
     try:
-        os.environ |= option_sources.said(given)
+        os.environ |= option_sources.env_options(given)
         given.env_files = option_sources.files(given, file if os.path.isfile(file) else None)
-        return option_sources.filled(given.env_files, os.environ)
+        return option_sources.with_files(given.env_files, os.environ)
     except (ValueError, OSError) as error:
         parsing.error(str(error))
 
@@ -156,14 +165,18 @@ def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
     from ..inspector.dev_command import Reloading
 
     if options.workers > 1:
-        parser().error("--reload works with one worker only")
+        parser().error("--reload supports only one worker")
     target.prepare(options)
-    told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
-    return Reloading(options.target, lambda name, note: None, **told).front
+    reloading: dict[str, Any] = {
+        "env_files": options.env_files,
+        "arguments": rest,
+        "log_level": options.log_level,
+    }
+    return Reloading(options.target, lambda name, note: None, **reloading).front
 
 
 def _other(name: str) -> str | None:
-    """The command that serves a URL or a file of servers; None for a Python file or module."""
+    """Return the command that serves a URL or a file of servers; None for a Python file or module."""
     if name.startswith(("http://", "https://")):
         return "bridge"
     return "gateway" if name.endswith(".json") else None
@@ -174,7 +187,7 @@ def _over_stdio(options: argparse.Namespace) -> bool:
 
 
 def divert(options: argparse.Namespace) -> None:
-    """Keep stdout for the protocol: a print while the author's code is imported must not reach the client."""
+    """Redirect stdout to stderr for stdio: a print while the author's code is imported must not reach the client."""
     if _over_stdio(options):
         from ..transports import stdio
 
@@ -182,9 +195,9 @@ def divert(options: argparse.Namespace) -> None:
 
 
 def serve(server: Server, options: argparse.Namespace) -> int:
-    """Serve as the options say. Returns the exit status."""
+    """Serve as the options specify. Returns the exit status."""
     if options.workers <= 1 or not (options.http or options.sse or options.ws):
-        check(server.store)  # `serving.run` checks the store of several workers
+        check(server.store)  # `http_serving.run` checks the store of several workers
     if _over_stdio(options):
         from ..transports import stdio
 
@@ -193,8 +206,8 @@ def serve(server: Server, options: argparse.Namespace) -> int:
         return _run_stream(server, options)
     from ..transports.http import http_serving
 
-    # One application serves all three: Streamable HTTP, HTTP+SSE and WebSocket.
-    service: Any = server  # its attributes are more precise than the protocol wants
+    # One application serves Streamable HTTP, HTTP+SSE and WebSocket.
+    service: Any = server  # its attributes have narrower types than the protocol
     return http_serving.run(service, workers=options.workers, **_http_options(options))
 
 
@@ -202,12 +215,12 @@ _PASSED_ON: Final = (
     "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_remote", "stateless", "json_only", "metrics",
     "json",
 )  # fmt: skip
-"""Options that `serving.run` takes under the same names."""
+"""Options that `http_serving.run` takes with the same names."""
 _HTTP_OPTIONS: Final = (
     *(name for name in _PASSED_ON if name not in ("allow_remote", "json")),
     "workers", "allowed_host", "allowed_origin",
 )  # fmt: skip
-"""Options that other transports do not have."""
+"""Options of HTTP only."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
@@ -228,10 +241,10 @@ def _run_stream(server: Server, options: argparse.Namespace) -> int:
 
 
 def address(value: str) -> tuple[str, int]:
-    """Read ``HOST:PORT``; an IPv6 address stands in brackets."""
+    """Parse ``HOST:PORT``; an IPv6 address is in brackets."""
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise DovetailError(f"an address is HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
+        raise DovetailError(f"{value!r} is not an address: use HOST:PORT, such as 127.0.0.1:9000")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

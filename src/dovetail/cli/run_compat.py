@@ -1,4 +1,4 @@
-"""``dovetail run`` for a program of FastMCP or the official SDK: what its options mean there."""
+"""``dovetail run`` for a program of FastMCP or the official SDK."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SERVED_BY_ASGI: Final = ("allowed_hosts", "allowed_origins", "stateless", "json
 
 
 def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> int | None:
-    """Run it; None for a program that is none of these.
+    """Run the program; None if it uses neither FastMCP nor the official SDK.
 
     Raises:
-        CompatError: it cannot be served.
+        CompatError: the program cannot be served.
     """
     program = Program(module=options.module, arguments=rest)
     if options.target is not None:
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> i
         return None
     for unusable in ("ws", "reload"):
         if getattr(options, unusable):
-            raise CompatError(f"--{unusable}: a server of FastMCP or the SDK cannot be served so")
+            raise CompatError(f"--{unusable} is not supported for a server of FastMCP or the SDK")
     if options.client_ca:
         raise CompatError(
             "--client-ca: a server of FastMCP or the SDK cannot check client certificates; use a reverse proxy"

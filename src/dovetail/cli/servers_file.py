@@ -1,4 +1,4 @@
-"""A file of servers (``mcp.json``) as a TARGET: all of them as one, asked about once, and what became of each."""
+"""Use a file of servers (``mcp.json``) as a TARGET: combine its servers, and report those that fail."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _LOGS: Final = (logging.getLogger("dovetail.gateway"), logging.getLogger("doveta
 
 
 def names_servers(text: str) -> bool:
-    """Whether a TARGET is such a file, by its name."""
+    """Return whether a TARGET is a file of servers, by its name."""
     return text.endswith((".json", ".toml")) and "://" not in text and len(shlex.split(text)) == 1
 
 
 def gateway_of(file: str, *, yes: bool, **more: Any) -> Gateway:
-    """The servers of a file; commands that nobody has agreed to are asked about at a terminal, unless ``yes``.
+    """Return a gateway to the servers of a file. New commands need a confirmation at the terminal, or ``yes``.
 
     Raises:
-        Untrusted: nobody has, and no server is left.
-        ConfigError: it is no such file, or none of its servers can be used.
+        Untrusted: a command is not confirmed, and no server is left.
+        ConfigError: the file cannot be read, or none of its servers can be used.
     """
     from ..gateway import Gateway
     from ..gateway.gateway_config import usable
@@ -42,10 +42,10 @@ def gateway_of(file: str, *, yes: bool, **more: Any) -> Gateway:
 
 
 def client_target(file: str, *, yes: bool) -> Gateway:
-    """The same for commands that call.
+    """Return a gateway for the commands that connect as clients.
 
     Raises:
-        ValueError: nobody has agreed to the commands, and no server is left.
+        ValueError: the commands are not confirmed, and no server is left.
         ConfigError: as `gateway_of`.
     """
     from ..gateway.trust import Untrusted
@@ -57,7 +57,7 @@ def client_target(file: str, *, yes: bool) -> Gateway:
 
 
 def failed(client: Client) -> dict[str, DovetailError]:
-    """The servers of a file that are not there, and why."""
+    """Return the servers of a file that cannot be used, and why."""
     if client.target.kind != "memory":
         return {}
     from ..gateway import Gateway
@@ -68,8 +68,8 @@ def failed(client: Client) -> dict[str, DovetailError]:
 
 @contextmanager
 def telling_failed(command: str, client: Client) -> Generator[None]:
-    """Say on stderr, in the end and once, which servers are not there, in place of what is logged for every list. Of
-    those that are written wrongly was spoken when they were read."""
+    """Report on stderr, once and at the end, which servers failed, instead of a log line for each list. Entries with
+    mistakes were reported when the file was read."""
     levels = {log: log.level for log in _LOGS}
     for log in _LOGS:
         log.setLevel(logging.CRITICAL)
@@ -81,11 +81,11 @@ def telling_failed(command: str, client: Client) -> Generator[None]:
         for name, error in failed(client).items():
             if name in client.target.service.proxies:
                 why = printable(error.message)
-                sys.stderr.write(f"dovetail {command}: {printable(name)!r} is left out: {why}\n")
+                sys.stderr.write(f"dovetail {command}: {printable(name)!r} is not used: {why}\n")
 
 
 def _ask(entries: list[Entry]) -> None:
-    """Ask at the terminal about commands that nobody has spoken of; what is said is remembered."""
+    """Ask at the terminal whether to run new commands, and store the decision."""
     from ..gateway.trust import is_trusted, trust
 
     for entry in entries:

@@ -18,54 +18,61 @@ if TYPE_CHECKING:
 
 
 class WrongCommandLine(DovetailError):
-    """An option or a variable of ours cannot be meant: exit status 2."""
+    """An option or a ``DOVETAIL_…`` variable has a wrong value: exit status 2."""
 
     status = 2
 
 
 class TargetError(DovetailError):
-    """There is no server to be found there; the message says what to do."""
+    """The target contains no usable server; the message says what to do."""
 
     kind = "target"
 
 
 def server_parser(command: str, description: str) -> argparse.ArgumentParser:
-    """The options of every command that has a server of its own."""
+    """Return a parser with the options of every command that loads a server."""
     parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
     parser.add_argument(
-        "target", metavar="FILE[:name]", help="a Python file or module, and the name of its Server"
+        "target",
+        metavar="FILE[:name]",
+        help="a Python file or module, and the name of its Server if it has several",
     )
     add_common(parser)
     return parser
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options of every command that serves, whatever it serves."""
+    """Add the options of every command that serves."""
     parser.add_argument(
-        "--store", metavar="URL", help="where state is kept: FILE, sqlite:///FILE or redis://HOST:PORT/DB"
+        "--store", metavar="URL", help="where to store state: FILE, sqlite:///FILE or redis://HOST:PORT/DB"
     )
     levels = ("debug", "info", "warning", "error")
-    parser.add_argument("--log-level", default="info", choices=levels, help="what goes to stderr")
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=levels,
+        help="the lowest level of log messages on stderr (default: info)",
+    )
 
 
 def server_of(options: argparse.Namespace) -> Server:
-    """The server that the options of `server_parser` name."""
+    """Load the server that the options of `server_parser` name."""
     prepare(options)
-    # What the file sets up may use threads in every fork (OpenTelemetry's providers do), and whoever registers first
-    # is called first: the locks that it takes there have to be made anew by then.
+    # The file may register fork hooks that use threads (OpenTelemetry does). Hooks run in the order of registration,
+    # so those of this module, which recreate its locks, must be registered first.
     importlib.import_module("concurrent.futures.thread")
     return load(options.target)
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """What is logged goes to stderr from now on, and state to the store that is named.
+    """Send log messages to stderr, and put the store of the options into the environment.
 
     Raises:
-        WrongCommandLine: there is no such store, or a key that seals is none.
+        WrongCommandLine: the URL of the store, or a seal key, is not valid.
     """
     log_to_stderr(options.log_level)
     store = options.store if options.store is not None else os.environ.get("DOVETAIL_STORE") or None
-    try:  # here these mistakes are the command's, not the file's
+    try:  # report these as mistakes of the command line, not of the file
         if store is not None:
             from ..stores.store_urls import from_url
 
@@ -77,12 +84,12 @@ def prepare(options: argparse.Namespace) -> None:
     except (DovetailError, ValueError) as error:
         raise WrongCommandLine(str(error)) from None
     if store is not None:
-        # In the environment: workers load the file again, each in a process of its own.
+        # In the environment, because each worker process loads the file again.
         os.environ["DOVETAIL_STORE"] = store
 
 
 def split(target: str) -> tuple[str, str | None]:
-    """Part ``FILE[:name]``; the colon of a Windows drive is not the one."""
+    """Split ``FILE[:name]``, but not at the colon of a Windows drive."""
     file, colon, name = target.rpartition(":")
     if colon and name.isidentifier() and not os.path.exists(target) and len(file) > 1:
         return file, name
@@ -90,10 +97,10 @@ def split(target: str) -> tuple[str, str | None]:
 
 
 def load(target: str) -> Server:
-    """Import the file (or module) and return its one `Server`, or the one that is named.
+    """Import the file or module and return its only `Server`, or the named one.
 
     Raises:
-        TargetError: nothing is there, it cannot be imported, or it is not clear which server is meant.
+        TargetError: it does not exist, cannot be imported, or has several servers and no name was given.
     """
     file, name = split(target)
     module = _load(file)
@@ -103,15 +110,15 @@ def load(target: str) -> Server:
 def _load(file: str) -> ModuleType:
     looks_like_a_file = file.endswith(".py") or os.sep in file or os.path.exists(file)
     if looks_like_a_file and not os.path.isfile(file):
-        raise TargetError(f"there is no file {file}")
+        raise TargetError(f"{file} does not exist")
     try:
         if looks_like_a_file:
             return _import_file(os.path.abspath(file))
-        sys.path.insert(0, os.getcwd())  # as if it had been started with `python -m MODULE`
+        sys.path.insert(0, os.getcwd())  # as `python -m MODULE` does
         return importlib.import_module(file)
     except ModuleNotFoundError as error:
         if error.name == file:
-            raise TargetError(f"there is neither a file nor a module {file}") from None
+            raise TargetError(f"there is no file and no module {file!r}") from None
         raise TargetError(f"{file} cannot be imported:\n{_trace(error)}") from None
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -122,18 +129,18 @@ def _load(file: str) -> ModuleType:
 def _import_file(path: str) -> ModuleType:
     name = os.path.splitext(os.path.basename(path))[0]
     if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
-        name = f"_dovetail_{abs(hash(path)):x}"  # never hide a module somebody else may want
+        name = f"_dovetail_{abs(hash(path)):x}"  # do not hide another module
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} is not a Python file")
-    sys.path.insert(0, os.path.dirname(path))  # as if it had been started with `python FILE`
+    sys.path.insert(0, os.path.dirname(path))  # as `python FILE` does
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def _trace(error: BaseException) -> str:
-    """The author's own frames, without ours and those of the import system."""
+    """Return the traceback without the frames of Dovetail and of the import system."""
     from ..telemetry.short_traceback import short_traceback
 
     return short_traceback(error)
@@ -145,10 +152,10 @@ def _choose(module: ModuleType, file: str) -> Server:
     found = {name: value for name, value in vars(module).items() if isinstance(value, Server)}
     servers = list({id(value): value for value in found.values()}.values())
     if not servers:
-        raise TargetError(f'there is no Server in {file}: write `server = Server("name")` at its top level')
+        raise TargetError(f'{file} has no Server: write `server = Server("name")` at the top level')
     if len(servers) > 1:
         choices = " or ".join(f"{file}:{name}" for name in found)
-        raise TargetError(f"there are {len(servers)} servers in {file}: say {choices}")
+        raise TargetError(f"{file} has {len(servers)} servers: choose one with {choices}")
     return servers[0]
 
 
@@ -159,5 +166,5 @@ def _named(module: ModuleType, file: str, name: str) -> Server:
     if value is not None and not isinstance(value, Server) and callable(value):
         value = value()  # a factory
     if not isinstance(value, Server):
-        raise TargetError(f"{name} in {file} is not a Server, nor a function that makes one")
+        raise TargetError(f"{name} in {file} is not a Server and not a function that returns one")
     return value

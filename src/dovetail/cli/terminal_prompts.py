@@ -1,4 +1,4 @@
-"""Questions of a server, put to whoever sits at the terminal."""
+"""Show elicitation requests of a server at the terminal and read the answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": 
 
 
 async def ask(request: ElicitRequestParams) -> Any:
-    """Show the question, read the answer; an empty line takes the default, Ctrl-D gives up."""
+    """Show the request and read the answer; an empty line takes the default, Ctrl-D cancels."""
     try:
         return await asyncio.to_thread(_ask, request)
     except EOFError:
@@ -24,7 +24,11 @@ def _ask(request: ElicitRequestParams) -> Any:
     sys.stderr.write(f"\n{printable(request.message)}\n")
     if request.mode == "url":
         sys.stderr.write(f"  {printable(str(request.url))}\n")
-        return "accept" if _read("Opened it, go on? [y/N] ").lower() in ("y", "yes") else "decline"
+        return (
+            "accept"
+            if _read("Open this URL in a browser. Continue? [y/N] ").lower() in ("y", "yes")
+            else "decline"
+        )
     schema: dict[str, Any] = request.requested_schema or {}
     required = schema.get("required") or ()
     answers: dict[str, Any] = {}
@@ -36,7 +40,7 @@ def _ask(request: ElicitRequestParams) -> Any:
 
 
 def _field(name: str, field: dict[str, Any], *, required: bool) -> Any:
-    """One field, asked until the answer fits; None: left out."""
+    """Ask for one field until the answer is valid; None: omitted."""
     hint = _hint(field)
     label = printable(str(field.get("title") or name))
     while True:
@@ -44,12 +48,12 @@ def _field(name: str, field: dict[str, Any], *, required: bool) -> Any:
         if not text:
             if "default" in field or not required:
                 return field.get("default")
-            sys.stderr.write("  (needed; Ctrl-D gives up)\n")
+            sys.stderr.write("  (required; Ctrl-D cancels)\n")
             continue
         value = _value(text, field)
         if value is not None:
             return value
-        sys.stderr.write("  (that does not fit)\n")
+        sys.stderr.write("  (not valid)\n")
 
 
 def _hint(field: dict[str, Any]) -> str:
@@ -69,7 +73,7 @@ def _choices(field: dict[str, Any]) -> list[str]:
 
 
 def _value(text: str, field: dict[str, Any]) -> Any:
-    """The answer as the field's type; None when it is not one."""
+    """Convert the answer to the type of the field; None if it is not valid."""
     choices = _choices(field)
     kind = field.get("type")
     if kind == "array":

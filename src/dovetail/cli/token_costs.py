@@ -1,7 +1,7 @@
-"""What a list costs a model, roughly: ``dovetail list TARGET --tokens``.
+"""Estimate the tokens that lists cost a model: ``dovetail list TARGET --tokens``.
 
-A token is taken for four characters of what models are given of a component: its name, title, description and the
-schema or arguments, written as compact JSON. Models count differently, within a third or so for English and schemas.
+One token is counted for four characters of the name, title, description and schema or arguments of a component, as
+compact JSON. Models count differently, by about a third for English text and schemas.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _MEMBERS: Final = ("name", "uri", "uri_template", "title", "description", "input
 
 
 def tokens(entry: Any) -> int:
-    """What one component costs."""
+    """Return the tokens of one component."""
     members = {name: msgspec.structs.asdict(entry).get(name, UNSET) for name in _MEMBERS}
     text = msgspec.json.encode({name: one for name, one in members.items() if one is not UNSET}).decode()
     return -(-len(text) // _CHARACTERS)
 
 
 def as_json(found: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """All of it: each component, each list, and the whole."""
+    """Return the tokens of each component, each list, and in total."""
     costs = {kind: {_name(entry): tokens(entry) for entry in entries} for kind, entries in found.items()}
     lists = {kind: sum(each.values()) for kind, each in costs.items()}
     return {"total": sum(lists.values()), "lists": lists, "entries": costs}
 
 
 def lines(found: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """The same for people, the dearest first."""
+    """Return the lines of a report, the most expensive component first."""
     for kind, entries in found.items():
         if entries:
             costs = sorted(
@@ -39,7 +39,7 @@ def lines(found: Mapping[str, Sequence[Any]]) -> Iterator[str]:
             )
             yield f"{sum(cost for cost, _ in costs):8} {kind}"
             yield from (f"{cost:8}   {name}" for cost, name in costs)
-    yield f"{as_json(found)['total']:8} tokens in all, roughly (four characters each)"
+    yield f"{as_json(found)['total']:8} tokens in total (estimate: four characters each)"
 
 
 def _name(entry: Any) -> str:

@@ -1,4 +1,4 @@
-"""TOML files that people edit by hand: one table is set or removed, everything else keeps its bytes.
+"""Edit TOML files: set or remove one table and keep all other bytes.
 
 tomlkit finds the text of a table: its header, its values and the tables below it. Comments after the last value stay.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read(text: str) -> dict[str, Any]:
-    """What ``text`` says; raises ValueError."""
+    """Parse ``text``; raises ValueError."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -25,7 +25,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The table ``[section.name]`` with the values of ``entry``."""
+    """Return the table ``[section.name]`` with the values of ``entry``."""
     kit = _tomlkit()
     table = kit.table()
     for key, value in entry.items():
@@ -41,7 +41,7 @@ def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
 
 
 def put(text: str, path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
-    """``text`` with ``entry`` at ``path``: where the table is now, or at the end."""
+    """Return ``text`` with ``entry`` at ``path``: instead of the present table, or at the end."""
     section, name = path
     newline = _newline(text)
     block = snippet(section, name, entry).replace("\n", newline)
@@ -56,7 +56,7 @@ def put(text: str, path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
 
 
 def take(text: str, path: tuple[str, ...]) -> str:
-    """``text`` without the entry at ``path``."""
+    """Return ``text`` without the entry at ``path``."""
     document = _parse(text)
     _replace(document, path, "")
     after, gap = document.as_string(), _newline(text) * 2
@@ -65,7 +65,7 @@ def take(text: str, path: tuple[str, ...]) -> str:
 
 
 def _replace(container: Container, path: Sequence[str], block: str) -> bool:
-    """Put ``block`` where the first table at ``path`` is, and remove the entry otherwise; whether it was put."""
+    """Replace the first table at ``path`` by ``block`` and remove all others; return whether there was one."""
     from tomlkit.items import InlineTable, Table, Whitespace
 
     done = False
@@ -93,7 +93,7 @@ def _replace(container: Container, path: Sequence[str], block: str) -> bool:
 
 
 def _behind(table: Table) -> str:
-    """The empty lines and comments after the last value of ``table``."""
+    """Return the empty lines and comments after the last value of ``table``."""
     from tomlkit.items import Table
 
     found = ""

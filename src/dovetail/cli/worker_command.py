@@ -1,4 +1,4 @@
-"""``dovetail worker FILE[:name]``: run the tasks of a server whose calls arrive elsewhere."""
+"""``dovetail worker FILE[:name]``: run the tasks of a server that other processes serve."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from . import option_sources, target
 
 def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
-        "worker", "Run the tasks of the Server in FILE. The processes that serve it have the same store."
+        "worker", "Run the tasks of the Server in FILE. The processes that serve it use the same store."
     )
     result.add_argument(
         "--tasks",
         type=option_sources.number(1),
         default=MAX_WORKER_TASKS,
         metavar="N",
-        help=f"at once (default: {MAX_WORKER_TASKS})",
+        help=f"the number of tasks that run at the same time (default: {MAX_WORKER_TASKS})",
     )
-    result.add_argument("--json", action="store_true", help="say what it works for as JSON, on stderr")
+    result.add_argument("--json", action="store_true", help="print the server name on stderr as JSON")
     return result
 
 
@@ -35,14 +35,14 @@ def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     server = target.server_of(options)
     if server.store is None:
-        raise DovetailError("a worker needs the store of its server: --store redis://HOST:PORT/DB")
+        raise DovetailError("a worker needs the store of its server: add --store redis://HOST:PORT/DB")
     check(server.store)
-    told = {"worker": server.name, "tasks": options.tasks}
-    said = f"dovetail: running the tasks of {server.name}, {options.tasks} at once"
+    ready = {"worker": server.name, "tasks": options.tasks}
+    text = f"dovetail: running the tasks of {server.name}, up to {options.tasks} at the same time"
 
     async def begin(stop: Stop) -> None:
-        # Whoever reads it may stop us at once: by now signals are heard.
-        print_line(msgspec.json.encode(told).decode() if options.json else said)
+        # Print only now: a reader of this line may send a signal at once.
+        print_line(msgspec.json.encode(ready).decode() if options.json else text)
         await work(server, options.tasks, stop)
 
     return run_process(begin, threads=server.limits.max_threads)

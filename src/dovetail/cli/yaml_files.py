@@ -1,7 +1,7 @@
-"""YAML files that people edit by hand: one entry of a mapping is set or removed, everything else keeps its bytes.
+"""Edit YAML files: set or remove one entry of a mapping and keep all other bytes.
 
-ruamel.yaml finds where nodes begin and end; the text is cut there. Its own writer would change indentation and quotes
-in the whole file. An entry is its key, its value and the comments that are indented deeper than its key.
+ruamel.yaml finds where nodes begin and end, and only this text is replaced. Its writer would change indentation and
+quotes in the whole file. An entry is its key, its value and the comments that are indented deeper than its key.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from .. import extras
 from ..shapes import is_object
 
 _STEP: Final = 2
-"""Spaces of a level, in a file that shows none."""
+"""Spaces of one level, for a file without indentation."""
 
 
 class YamlFileError(ValueError):
-    """The file cannot be read, or is written in a way that is not edited here."""
+    """The file cannot be parsed, or has a form that Dovetail cannot edit."""
 
 
 def read(text: str) -> dict[str, Any]:
-    """What ``text`` says; an empty file is an empty mapping. Raises ValueError."""
+    """Parse ``text``; an empty file is an empty mapping. Raises ValueError."""
     found: Any = _call("load", "safe", text)
     if found is not None and not is_object(found):
-        raise YamlFileError("the file does not hold a mapping")
+        raise YamlFileError("the file does not contain a mapping")
     return found or {}
 
 
 def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """``section`` with nothing but ``name`` in it, as text."""
+    """Return ``section`` with only ``name`` in it, as text."""
     return f"{section}:\n{_written(name, entry, _STEP, _STEP, chr(10))}"
 
 
 def put(text: str, path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
-    """``text`` with ``entry`` at ``path``: where the entry is now, or as the last one of its section."""
+    """Return ``text`` with ``entry`` at ``path``: at the position of the old entry, or last in its section."""
     section, name = path
     newline = "\r\n" if "\r\n" in text else "\n"
     root = _compose(text)
@@ -67,7 +67,7 @@ def put(text: str, path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
 
 
 def take(text: str, path: tuple[str, ...]) -> str:
-    """``text`` without the entry at ``path``."""
+    """Return ``text`` without the entry at ``path``."""
     title, name = path
     section = _find(_compose(text), title)
     entry = section and _find(section[1], name)
@@ -79,19 +79,19 @@ def take(text: str, path: tuple[str, ...]) -> str:
     after = text[:begin] + text[end:]
     if len(section[1].value) > 1:
         return after
-    # With nothing below it the section would be null.
+    # An empty section would be null.
     colon = text.index(":", section[0].end_mark.index) + 1
     return f"{after[:colon]} {{}}{after[colon:]}"
 
 
 def _find(mapping: Any, name: str) -> tuple[Any, Any] | None:
-    """The key and the value of ``name``."""
+    """Return the key and the value of ``name``."""
     pairs: list[tuple[Any, Any]] = mapping.value if mapping is not None and mapping.id == "mapping" else []
     return next((pair for pair in pairs if pair[0].value == name), None)
 
 
 def _range(text: str, key: Any, value: Any) -> tuple[int, int]:
-    """Where the lines of an entry begin and end."""
+    """Return the start and the end of the lines of an entry."""
     begin = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[begin : key.start_mark.index].strip(" "):
         raise YamlFileError(f"line {key.start_mark.line + 1}: {key.value!r} does not begin its line")
@@ -109,8 +109,8 @@ def _range(text: str, key: Any, value: Any) -> tuple[int, int]:
 
 
 def _last(key: Any, value: Any) -> int:
-    """Where the last thing of an entry is. The lines of a block scalar follow: they are indented deeper."""
-    if value.start_mark.index < key.start_mark.index:  # an alias: the node is where its anchor is
+    """Return the last line of an entry. Lines of a block scalar follow it, indented deeper."""
+    if value.start_mark.index < key.start_mark.index:  # an alias: the node is at its anchor
         return key.end_mark.index
     if value.id == "scalar":
         if value.style in ("|", ">"):
@@ -125,7 +125,7 @@ def _last(key: Any, value: Any) -> int:
 
 
 def _step(mapping: Any) -> int:
-    """Spaces of a level, as the first mapping in ``mapping`` is indented."""
+    """Return the indentation of the first mapping in ``mapping``."""
     for key, value in mapping.value if mapping is not None and mapping.id == "mapping" else ():
         if value.id == "mapping" and not value.flow_style and value.value:
             return max(value.value[0][0].start_mark.column - key.start_mark.column, 1)
@@ -166,5 +166,5 @@ def _call(method: str, kind: str, text: str) -> Any:
     except (YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
-        said = [getattr(error, part, None) for part in ("context", "problem")]
-        raise YamlFileError(where + (", ".join(filter(None, said)) or str(error).splitlines()[0])) from None
+        parts = [getattr(error, part, None) for part in ("context", "problem")]
+        raise YamlFileError(where + (", ".join(filter(None, parts)) or str(error).splitlines()[0])) from None

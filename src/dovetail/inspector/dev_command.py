@@ -62,7 +62,7 @@ class Reloading:
         self._target, self._note, self._arguments, self._log_level = target, note, arguments, log_level
         self.file, self._env_files = Path(file).resolve(), env_files
         if not self.file.is_file():
-            raise TargetError(f"there is no file {file}")
+            raise TargetError(f"{file} does not exist")
         # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
@@ -86,7 +86,7 @@ class Reloading:
 
     def _environment(self) -> dict[str, str]:
         try:
-            return option_sources.filled(self._env_files, self._environ)
+            return option_sources.with_files(self._env_files, self._environ)
         except ValueError as error:
             raise TargetError(str(error)) from None
 
@@ -169,7 +169,7 @@ def main(command: str, arguments: list[str]) -> int:
     parsing = parser()
     options = parsing.parse_args(words)
     try:
-        os.environ |= option_sources.said(options)
+        os.environ |= option_sources.env_options(options)
         options.env_files = option_sources.files(options, split(options.target)[0])
     except (ValueError, OSError) as error:
         parsing.error(str(error))

@@ -91,20 +91,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     server.run()  # stdio; or server.run("http", port=8000), server.asgi(), await server.handle(message)
     ```
-
-    ``instructions`` tell the model what the server is for. ``revisions`` and ``dialect`` say which clients are
-    served and how other systems are spoken to; ``strict`` understands none of their names. ``lifespan`` is an
-    async context manager around everything, or a list of them; what it yields is ``ctx.lifespan``. ``limits`` bound
-    what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
-    and ``cache_scope`` let modern clients cache lists and resources. ``middleware`` runs around every call.
-    ``extensions`` add to the protocol: see `dovetail.extensions`.
-    ``strict_arguments=True`` refuses ``"5"`` for a number and ``"[1, 2]"`` for a list, which models send.
-    ``client_workarounds=False`` refuses clients that break a rule in a way that is known.
-    ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
-    the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
-    ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``auth`` verifies tokens: one
-    of `dovetail.auth`, or any ``async verify(token, scope)`` that returns a `Principal` or None. ``mask_errors=False``
-    shows clients the text of unexpected exceptions; never in production.
     """
 
     store: Store | None = None
@@ -142,6 +128,45 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         strict_arguments: bool = False,
         client_workarounds: bool = True,
     ) -> None:
+        """Set up a server. Nothing is opened until it serves.
+
+        Args:
+            name: The name that clients see.
+            version: The version that clients see.
+            instructions: What the server is for; clients pass it to the model.
+            title: A title for people.
+            description: A description for people.
+            icons: Icons that clients can show.
+            website_url: The website of the server.
+            lifespan: An async context manager, or several, around the life of the server; it yields
+                ``ctx.lifespan``.
+            dialect: The dialect for clients of other systems: "official", "erlmcp", "minimcp" or "mcp_client".
+            limits: The upper bounds of the server.
+            revisions: The protocol revisions to serve; by default all.
+            seal_keys: Secrets that protect cursors and request states on their way through clients. All workers
+                need the same; by default ``DOVETAIL_SEAL_KEYS``.
+            state_lifetime: Seconds for which a ``requestState`` is valid.
+            page_size: Entries of one list page; by default ``Limits.page_size``.
+            ttl_ms: Milliseconds for which modern clients can cache lists and resources.
+            cache_scope: Whether shared caches can store them ("public") or only the cache of one user
+                ("private").
+            timeout: Seconds that one handler can run. ``None``: no limit.
+            mask_errors: Whether clients see only an incident id for unexpected exceptions. Never switch it off
+                in production.
+            log_level: The lowest level of log messages that are sent to clients, until they set their own.
+            middleware: Middleware around every call, outermost first.
+            extensions: Extensions of the protocol: see `dovetail.extensions`.
+            auth: The verifier of tokens: an object of `dovetail.auth`, or an async function ``(token, scope)``
+                that returns a `Principal` or ``None``.
+            tasks: How tools run as tasks.
+            store: The store for state that outlives the process or is shared, or its URL; by default
+                ``DOVETAIL_STORE``.
+            clock: The clock, for tests.
+            strict: Whether to refuse messages in the dialects of other systems, and the known mistakes of
+                clients.
+            strict_arguments: Whether to refuse ``"5"`` for a number and ``"[1, 2]"`` for a list, which models send.
+            client_workarounds: Whether to serve clients that break the protocol in a known way.
+        """
         check_kinds(_KINDS, locals())
         self.dialect = dialect_of(dialect)
         self.limits, self.instructions = limits_of(self.dialect, limits), instructions

@@ -74,6 +74,12 @@ class Tracing(Middleware):
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
     ) -> None:
+        """Set the providers.
+
+        Args:
+            tracer_provider: The OpenTelemetry tracer provider; by default that of the program.
+            meter_provider: The OpenTelemetry meter provider; by default that of the program.
+        """
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self._kind = trace.SpanKind.SERVER

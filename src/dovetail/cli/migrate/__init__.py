@@ -1,7 +1,7 @@
-"""``dovetail migrate server.py``: rewrite a server written for FastMCP or the official SDK to native Dovetail.
+"""``dovetail migrate server.py``: rewrite a server for FastMCP or the official SDK for Dovetail.
 
-The exit status is 0 when all of it was carried over, 1 when marks say what is left to do by hand, 2 when there was
-nothing to migrate.
+The exit status is 0 if everything was migrated, 1 if comments mark what to change by hand, 2 if there is nothing to
+migrate.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ def main(command: str, arguments: Sequence[str]) -> int:
     """Migrate one file; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="dovetail migrate",
-        description="Rewrite a server written for FastMCP 2 to 4, or for the official SDK 1 or 2, to native Dovetail.",
-        epilog="Exit status: 0 all of it, 1 with marks (comments '# dovetail: …'), 2 nothing to migrate.",
+        description="Rewrite a server for FastMCP 2 to 4, or for the official SDK 1 or 2, for Dovetail.",
+        epilog="Exit status: 0 everything migrated, 1 see the comments '# dovetail: …', 2 nothing to migrate.",
     )
     parser.add_argument("file", help="a Python file with a server")
-    parser.add_argument("--write", action="store_true", help="change the file; otherwise the diff is printed")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument(
+        "--write", action="store_true", help="change the file; by default, the diff is printed"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
     path = Path(options.file)
     try:
@@ -36,8 +38,8 @@ def main(command: str, arguments: Sequence[str]) -> int:
     except (OSError, DovetailError) as error:
         if isinstance(error, DovetailError) and error.kind == "missing_extra":
             raise
-        said = error.message if isinstance(error, DovetailError) else error.strerror
-        sys.stderr.write(f"dovetail migrate: {path}: {said}\n")
+        message = error.message if isinstance(error, DovetailError) else error.strerror
+        sys.stderr.write(f"dovetail migrate: {path}: {message}\n")
         return 2
     if options.write and after != before:
         write_atomically(path, after)
@@ -46,10 +48,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def migrated(source: bytes) -> bytes:
-    """The program in ``source`` as a native one; what has been migrated before stays as it is.
+    """Return the migrated program of ``source``; migrated parts stay unchanged.
 
     Raises:
-        DovetailError: it is no Python, or has no server; or libcst is not installed.
+        DovetailError: ``source`` is not Python or has no server, or libcst is not installed.
     """
     try:
         from .program import migrate
@@ -59,7 +61,7 @@ def migrated(source: bytes) -> bytes:
 
 
 def marks(source: bytes) -> list[tuple[int, str]]:
-    """What is left to do by hand: the line of each comment in the migrated program, and what it says."""
+    """Return what to change by hand: the line and the text of each comment in the migrated program."""
     lines = source.decode(errors="replace").splitlines()
     return [
         (number, line.strip().removeprefix("# dovetail: "))
@@ -88,6 +90,6 @@ def _show(path: Path, before: bytes, after: bytes, options: argparse.Namespace) 
         printer.line(f"{path}: nothing to change")
     elif options.write:
         printer.line(f"{path}: written")
-    # The diff can be given to patch; what is left is for people.
+    # stdout has only the diff, for `patch`; the comments are listed on stderr.
     for line in left:
         sys.stderr.write(line + "\n")

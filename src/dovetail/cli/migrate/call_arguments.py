@@ -1,4 +1,4 @@
-"""The arguments of one call, said as ours are."""
+"""Rewrite the arguments of one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def named(name: str, value: cst.BaseExpression) -> cst.Arg:
 
 
 def fit(given: Sequence[cst.Arg], form: Form) -> tuple[list[cst.Arg], list[str]]:
-    """The arguments as ours take them, and those that cannot be carried over (they stay as they were)."""
+    """Return the rewritten arguments, and those that cannot be migrated (they stay unchanged)."""
     first: list[cst.Arg] = []
     rest: list[cst.Arg] = []
     unknown: list[str] = []
@@ -43,7 +43,7 @@ def fit(given: Sequence[cst.Arg], form: Form) -> tuple[list[cst.Arg], list[str]]
 
 
 def joined(before: Sequence[cst.Arg], after: Iterable[cst.Arg]) -> list[cst.Arg]:
-    """``after`` with commas between, and with what came after the last one of ``before`` after its own."""
+    """Return ``after`` with commas, and with the trailing comma and whitespace of ``before``."""
     new = list(after)
     kept = {id(one.comma) for one in before[:-1]}
     between = before[0].comma if len(before) > 1 else cst.MaybeSentinel.DEFAULT

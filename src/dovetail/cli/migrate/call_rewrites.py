@@ -1,4 +1,4 @@
-"""Calls of which more than the names of arguments changes."""
+"""Rewrite calls that need more than new argument names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .program_analysis import literal
 def message(
     call: cst.Call, role: str, maker: cst.BaseExpression, text: cst.BaseExpression
 ) -> cst.BaseExpression | None:
-    """``Message("…", role="…")`` as ours say it; None where the content may be more than text."""
+    """Return ``Message("…", role="…")`` as `PromptMessage`; None if the content may be more than text."""
     content: cst.BaseExpression | None = None
     said: cst.BaseExpression = cst.SimpleString(f'"{role}"')
     for place, one in enumerate(call.args):
@@ -32,7 +32,7 @@ def message(
 
 
 def mounted(call: cst.Call) -> cst.Call:
-    """The server before its prefix: FastMCP once took them the other way round."""
+    """Put the server before its prefix: old versions of FastMCP have the opposite order."""
     first = call.args[:2]
     if len(first) == 2 and all(one.keyword is None for one in first) and literal(first[0].value) is not None:
         swapped = [first[0].with_changes(value=first[1].value), first[1].with_changes(value=first[0].value)]
@@ -41,7 +41,7 @@ def mounted(call: cst.Call) -> cst.Call:
 
 
 def template(arguments: Sequence[cst.Arg]) -> list[cst.Arg]:
-    """``{path*}``, which takes slashes there, is ``{+path}`` in RFC 6570."""
+    """Rewrite ``{path*}``, which matches slashes, as ``{+path}`` of RFC 6570."""
     if not arguments or not isinstance(arguments[0].value, cst.SimpleString):
         return list(arguments)
     uri = arguments[0].value
@@ -52,13 +52,13 @@ def template(arguments: Sequence[cst.Arg]) -> list[cst.Arg]:
 def run_arguments(
     call: cst.Call, transport: str | None, moved: Sequence[cst.Arg]
 ) -> tuple[list[cst.Arg], list[str]]:
-    """The arguments of ``run`` and ``serve``: the transport first, then what the constructor has taken there."""
+    """Return the arguments of ``run`` and ``serve``: the transport, then arguments of the former constructor."""
     arguments, unknown = fit(call.args, SERVER_METHODS["run"][1])
     if transport is None and arguments and arguments[0].keyword is None:
         said = literal(arguments[0].value)
         transport = TRANSPORTS.get(said or "")
         if transport is None:
-            return arguments, [*unknown, "a transport that is not written here (ours are stdio, http, sse)"]
+            return arguments, [*unknown, "the transport is not a literal: use stdio, http or sse"]
         arguments = arguments[1:]
     known = {one.keyword.value for one in arguments if one.keyword is not None}
     if transport in (None, "stdio"):

@@ -1,4 +1,4 @@
-"""The imports of a program that was rewritten: ours come in, those of others that nobody uses any more go."""
+"""Rewrite the imports of a migrated program: add those of Dovetail, remove those that are no longer used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .program_analysis import ROOTS, dotted, family, literal, local
 from .rewriting import marked
 
 _WIDTH: Final = 88
-"""Longer imports are written in several lines."""
+"""The length above which an import is written on several lines."""
 
 
 class Used(cst.CSTVisitor):
-    """The names that a program uses, those in quoted annotations too."""
+    """Collects the names that a program uses, including those in quoted annotations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,9 +53,9 @@ def used(module: cst.Module) -> set[str]:
 
 
 class Importing(cst.CSTTransformer):
-    """``before`` and ``after`` are the names used; ``gone`` is what was replaced wherever it stood.
+    """Rewrites imports. ``before`` and ``after`` are the used names; ``gone`` are the names that were replaced.
 
-    ``needed`` are names of ours: ``Server``, or ``dovetail.Server`` where the name alone is taken.
+    ``needed`` are names of Dovetail: ``Server``, or ``dovetail.Server`` if the program uses the short name.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Importing(cst.CSTTransformer):
     def _keep(
         self, statement: cst.Import | cst.ImportFrom
     ) -> tuple[cst.Import | cst.ImportFrom | None, list[str]]:
-        """What is left of an import, and what is to be said about it."""
+        """Return the rest of an import, and a comment about it."""
         front = ""
         if isinstance(statement, cst.ImportFrom):
             if statement.relative or statement.module is None or isinstance(statement.names, cst.ImportStar):
@@ -162,7 +162,7 @@ def _line(names: list[str]) -> str:
 
 
 def _opening(statement: cst.CSTNode) -> bool:
-    """Whether nothing may come before it: the docstring, imports from the future."""
+    """Return whether ``node`` must be first: a docstring or a future import."""
     first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     if isinstance(first, cst.ImportFrom):
         return first.module is not None and dotted(first.module) == "__future__"
@@ -173,4 +173,4 @@ def _left(name: str) -> str:
     if family(name) not in ("fastmcp", "mcp"):
         return ""
     hint = max((one for one in HINTS if name.startswith(one)), key=len, default=None)
-    return f"{name} has no counterpart here" + (f": {HINTS[hint]}" if hint else "")
+    return f"{name} has no counterpart in Dovetail" + (f": {HINTS[hint]}" if hint else "")

@@ -1,4 +1,4 @@
-"""What others call things, and what they are called here: all that a migration knows, as data."""
+"""The tables of a migration: names and arguments of the other libraries, and their counterparts in Dovetail."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 from msgspec import Struct
 
 AWAY: Final = ""
-"""In place of a name of ours: it means nothing here and is left out."""
+"""Instead of a new name: the argument is removed, because it has no meaning in Dovetail."""
 FIRST: Final = "/"
-"""In place of a name of ours: it comes first, without a name."""
+"""Instead of a new name: the argument becomes the first positional one."""
 
 
 class Form(Struct, frozen=True):
-    """How the arguments of a call are said here."""
+    """How to rewrite the arguments of a call."""
 
     takes: tuple[str, ...] = ()
-    """What others take by position, in order."""
+    """The positional parameters of the other library, in order."""
     leads: int = 1
-    """How many of them ours take by position; the rest is said by name."""
+    """How many of them Dovetail accepts by position; the rest becomes keyword arguments."""
     keywords: Mapping[str, str] = {}
-    """Their keyword → ours. One that is not here cannot be carried over."""
+    """Old keyword → new keyword. Others cannot be migrated."""
 
 
 def _same(*names: str, **others: str) -> dict[str, str]:
@@ -58,7 +58,7 @@ MESSAGES: Final = {
     },
     **{f"{module}.Message": "user" for module in ("fastmcp.prompts", "fastmcp.prompts.prompt")},
 }  # fmt: skip
-"""Messages of prompts, and who says them unless told otherwise."""
+"""Classes of prompt messages, and their default role."""
 
 _TYPES: Final = [
     "Annotations",
@@ -99,14 +99,14 @@ NAMES: Final[Mapping[str, str]] = {
     "mcp.server.mcpserver.AcceptedElicitation": "dovetail.Accepted",
     "fastmcp.dependencies.Depends": "dovetail.Depends",
 }
-"""Their names → ours."""
+"""Old names → new names."""
 HTTP_NAMES: Final[Mapping[str, str]] = {
     REQUEST: "dovetail.Request",
     "starlette.responses.Response": "dovetail.Response",
     "starlette.responses.JSONResponse": "dovetail.Response",
     "starlette.responses.PlainTextResponse": "dovetail.Response",
 }
-"""Where a server has routes of its own and no application of Starlette's."""
+"""Names for custom routes."""
 
 _CONSTRUCTOR: Final = Form(
     ("name", "instructions"), 1,
@@ -145,7 +145,7 @@ CONSTRUCTORS: Final[Mapping[str, Form]] = {
     },
     **{name: _RESPONSE for name in HTTP_NAMES if name != REQUEST},
 }  # fmt: skip
-"""Calls of what is imported."""
+"""Calls of imported functions and classes."""
 
 _SHARED: Final = _same("name", "title", "description", "icons", "annotations", "meta", "tags")
 _RUN: Final = Form(
@@ -159,7 +159,7 @@ MOVED: Final = {
     "host": "host", "port": "port", "streamable_http_path": "path", "stateless_http": "stateless",
     "json_response": "json_only",
 }  # fmt: skip
-"""What SDK's class takes when it is made, and ours when it is run."""
+"""Arguments of the constructor in the SDK that are arguments of `Server.run`."""
 TRANSPORTS: Final = {"streamable-http": "http", "http": "http", "sse": "sse", "stdio": "stdio"}
 RUNNING: Final[Mapping[str, tuple[str, str | None]]] = {
     "run": ("run", None),
@@ -169,7 +169,7 @@ RUNNING: Final[Mapping[str, tuple[str, str | None]]] = {
     "run_streamable_http_async": ("serve", "http"),
     "run_sse_async": ("serve", "sse"),
 }
-"""Their method → ours, and the transport that its name says."""
+"""Old method → new method, and the transport in its name."""
 _APPLICATION: Final = Form(
     (), 0, {"path": "path", "stateless_http": "stateless", "json_response": "json_only"}
 )
@@ -206,7 +206,7 @@ SERVER_METHODS: Final[Mapping[str, tuple[str, Form]]] = {
     "sse_app": ("asgi", Form()),
     "get_context": ("get_context", Form()),
 }  # fmt: skip
-"""Their method of a server → ours and how its arguments are said."""
+"""Old method of a server → new method and its arguments."""
 SERVER_MEMBERS: Final = frozenset({"name", "instructions"})
 
 _LOGGED: Final = Form(("message", "logger_name"), 1, {"message": FIRST, "logger_name": "logger"})
@@ -224,7 +224,7 @@ CONTEXT_MEMBERS: Final[Mapping[str, str]] = {
     "set_state": "state.set",
     "delete_state": "state.delete",
 }  # fmt: skip
-"""Members of their context → ours."""
+"""Old members of the context → new members."""
 _PROGRESS: Final = Form(("progress", "total", "message"), 3, _same("progress", "total", "message"))
 _CONTEXT_SHARED: Final = {
     **dict.fromkeys(("debug", "info", "warning", "error"), _LOGGED),
@@ -255,7 +255,7 @@ CONTEXT_METHODS: Final[Mapping[str, Mapping[str, Form]]] = {
         "elicit": Form(("message", "schema"), 2, _same("message", "schema")),
     },
 }  # fmt: skip
-"""Calls of their context, of which the two families differ."""
+"""Calls of the context that differ between FastMCP and the SDK."""
 REQUEST_MEMBERS: Final = {
     "method": "method", "headers": "headers", "query_params": "query", "path_params": "params", "body": "body",
     "json": "json",
@@ -263,29 +263,29 @@ REQUEST_MEMBERS: Final = {
 
 HINTS: Final[Mapping[str, str]] = {
     "fastmcp.server.middleware": "write a Middleware for Server(middleware=[…])",
-    "fastmcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
-    "mcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
+    "fastmcp.server.auth": "use a verifier of dovetail.auth for Server(auth=…)",
+    "mcp.server.auth": "use a verifier of dovetail.auth for Server(auth=…)",
     "mcp.server.stdio": "server.run() serves over stdio",
     "mcp.server.lowlevel": "register each tool with server.add_tool(name=…, input_schema=…, handler=…)",
     "mcp.server.Server": "register each tool with server.add_tool(name=…, input_schema=…, handler=…)",
     "fastmcp.server.dependencies.get_http": "ctx.scope has the headers",
-    "fastmcp.server.dependencies.get_access_token": "ctx.principal says who calls",
+    "fastmcp.server.dependencies.get_access_token": "ctx.principal is the caller",
     "fastmcp.tools.tool.ToolResult": "return dovetail.CallToolResult(content=[…], structured_content=…)",
     "fastmcp.tools.ToolResult": "return dovetail.CallToolResult(content=[…], structured_content=…)",
-    "fastmcp.tools": "give the function to server.add_tool",
-    "fastmcp.exceptions": "raise an exception of dovetail's",
-    "mcp.server.fastmcp.exceptions": "raise an exception of dovetail's",
-    "mcp.server.mcpserver.exceptions": "raise an exception of dovetail's",
+    "fastmcp.tools": "pass the function to server.add_tool",
+    "fastmcp.exceptions": "raise an exception of dovetail",
+    "mcp.server.fastmcp.exceptions": "raise an exception of dovetail",
+    "mcp.server.mcpserver.exceptions": "raise an exception of dovetail",
     **{
-        f"mcp.server.mcpserver.{name}": f"ask in the handler: await ctx.{ours}(…)"
+        f"mcp.server.mcpserver.{name}": f"request it in the handler: await ctx.{ours}(…)"
         for name, ours in (
             ("Resolve", "elicit"), ("Elicit", "elicit"), ("Sample", "sample"), ("ListRoots", "list_roots"),
         )
     },
     "mcp.MCPError": "raise dovetail.ProtocolError(kind, message)",
     "mcp.shared.exceptions": "raise dovetail.ProtocolError(kind, message)",
-    "fastmcp.Client": "dovetail.Client is not called in the same way",
-    "mcp.client": "dovetail.Client connects to all of them",
+    "fastmcp.Client": "dovetail.Client has other arguments",
+    "mcp.client": "dovetail.Client replaces all of them",
     "mcp.types": "dovetail.model has the types of the protocol",
 }  # fmt: skip
-"""What begins so → what to do by hand."""
+"""Prefix of a name → what to do by hand."""

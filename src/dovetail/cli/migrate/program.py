@@ -1,4 +1,4 @@
-"""One program, from bytes to bytes."""
+"""Migrate one program, from bytes to bytes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .rewriting import MARK, Rewriting
 
 
 def migrate(source: bytes) -> bytes:
-    """The program in ``source`` as a native one.
+    """Return the migrated program of ``source``.
 
     Raises:
-        DovetailError: it is no Python, or has no server.
+        DovetailError: ``source`` is not Python, or has no server.
     """
     try:
         module = cst.parse_module(source)
     except cst.ParserSyntaxError as error:
-        raise DovetailError(f"this is no Python: line {error.raw_line}: {error.message}") from None
+        raise DovetailError(f"not valid Python: line {error.raw_line}: {error.message}") from None
     except (SyntaxError, LookupError, ValueError) as error:
-        raise DovetailError(f"this is no Python: {error}") from None
+        raise DovetailError(f"not valid Python: {error}") from None
     try:
         return _migrate(_with_marks(module))
     except RecursionError:
-        raise DovetailError("it is nested too deeply to be walked through") from None
+        raise DovetailError("the program is nested too deeply to be analysed") from None
 
 
 def _migrate(module: cst.Module) -> bytes:
     wrapper, reading = MetadataWrapper(module), Reading()
     wrapper.visit(reading)
     if not reading.servers and not reading.low_level and not _concerned(reading):
-        raise DovetailError("there is no server of FastMCP or of the official SDK in it")
+        raise DovetailError("the program has no server of FastMCP or of the official SDK")
     rewriting = Rewriting(reading)
     rewritten = wrapper.visit(rewriting)
     importing = Importing(used(wrapper.module), used(rewritten), rewriting.names, rewriting.needed)
@@ -41,7 +41,7 @@ def _migrate(module: cst.Module) -> bytes:
 
 
 def _with_marks(module: cst.Module) -> cst.Module:
-    """Marks above the first statement are its own; to the parser they belong to the module."""
+    """Move comments above the first statement from the module to this statement."""
     lines = module.header
     place = next(
         (at for at, line in enumerate(lines) if line.comment and line.comment.value.startswith(MARK)), None
@@ -54,7 +54,7 @@ def _with_marks(module: cst.Module) -> cst.Module:
 
 
 def _concerned(reading: Reading) -> bool:
-    """Whether it has to do with servers at all: it imports theirs, or has been migrated."""
+    """Return whether the program has a server: it imports one of the libraries, or was migrated."""
     return "dovetail" in reading.others or any(
         family(name) in ("fastmcp", "mcp") for name in reading.imported.values()
     )

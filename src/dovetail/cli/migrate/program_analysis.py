@@ -1,4 +1,4 @@
-"""What a program is made of: what it imports of others, where its servers are, which names it has given away."""
+"""Analyse a program: its imports of the other libraries, its servers, and the names it defines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOTS = ("fastmcp", "mcp", "starlette")
 
 
 def dotted(node: cst.CSTNode) -> str:
-    """``a.b.c`` as text; empty where it is more than names and dots."""
+    """Return ``a.b.c`` as text; empty if ``node`` is another expression."""
     if isinstance(node, cst.Name):
         return node.value
     if isinstance(node, cst.Attribute) and (front := dotted(node.value)):
@@ -22,7 +22,7 @@ def dotted(node: cst.CSTNode) -> str:
 
 
 def literal(node: cst.CSTNode) -> str | None:
-    """The text of a plain string."""
+    """Return the value of a string literal."""
     value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
     return value if isinstance(value, str) else None
 
@@ -32,7 +32,7 @@ def family(name: str) -> str:
 
 
 def annotated(annotation: cst.Annotation | None) -> Iterator[cst.BaseExpression]:
-    """The types an annotation may mean: those of a union and of ``Optional[…]``; a generic one by its own name."""
+    """Return the types in an annotation: members of a union or ``Optional[…]``, and the name of a generic type."""
     if annotation is not None:
         yield from _parts(annotation.annotation)
 
@@ -51,15 +51,15 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 class Meaning(cst.MetadataDependent):
-    """Who walks through a program and knows what its names mean."""
+    """A visitor that resolves the names of a program."""
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider,)
 
     imported: dict[str, str]
-    """Name in this program → what it is there."""
+    """Name in this program → full name in the library."""
 
     def of(self, node: cst.CSTNode) -> str | None:
-        """What ``node`` means of what is imported."""
+        """Return the full name of ``node`` in the library."""
         if isinstance(node, cst.SimpleString):
             return self.imported.get(literal(node) or "")
         found = self.get_metadata(QualifiedNameProvider, node, set())
@@ -67,22 +67,22 @@ class Meaning(cst.MetadataDependent):
 
 
 class Reading(cst.CSTVisitor, Meaning):
-    """One walk through a program, before anything of it is changed."""
+    """Reads a program before it is changed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.imported = {}
         self.bound: set[str] = set()
-        """Names that mean something of the program's own."""
+        """Names that the program defines."""
         self.others: set[str] = set()
-        """Packages of nobody's here that are imported."""
+        """Imported packages of third parties."""
         self.servers: set[str] = set()
-        """Where servers are, as they are written: ``mcp``, ``self.mcp``."""
+        """Expressions of servers: ``mcp``, ``self.mcp``."""
         self.low_level = False
         self.transports: dict[str, set[str]] = {}
-        """Server → the transports that it is run with."""
+        """Server → the transports of its ``run(…)`` calls."""
         self.routes = False
-        """It has HTTP routes beside its server's endpoint."""
+        """The program has custom HTTP routes."""
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
         module = "." * len(node.relative) + (dotted(node.module) if node.module else "")
@@ -136,7 +136,7 @@ class Reading(cst.CSTVisitor, Meaning):
 
 
 def transport(node: cst.Call) -> str | None:
-    """The transport that a ``run(…)`` names; None where it is computed."""
+    """Return the transport in a ``run(…)`` call; None if it is computed."""
     for argument in node.args:
         if argument.keyword is None or argument.keyword.value == "transport":
             return literal(argument.value) if not argument.star else None
@@ -144,14 +144,14 @@ def transport(node: cst.Call) -> str | None:
 
 
 def local(alias: cst.ImportAlias) -> str:
-    """What an import is called in the program."""
+    """Return the name of an import in the program."""
     if alias.asname is not None:
         return dotted(alias.asname.name)
     return dotted(alias.name).partition(".")[0]
 
 
 def parameters_of(meaning: Meaning, parameters: cst.Parameters, wanted: Collection[str]) -> dict[str, str]:
-    """Parameters annotated with one of ``wanted`` → the family it is of."""
+    """Return parameters annotated with one of ``wanted`` → its library."""
     every = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
     return {
         one.name.value: family(name)

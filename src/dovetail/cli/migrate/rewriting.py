@@ -1,6 +1,6 @@
-"""Rewrite what a program does with its servers, contexts and types; its imports come after that.
+"""Rewrite servers, contexts and types of a program; `imports` does the imports afterwards.
 
-What cannot be carried over stays as it is, with a comment above the statement (or the decorator) it stands in.
+Code that cannot be migrated stays unchanged, with a comment above its statement or decorator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLACES: Final = (
 
 
 def marked(node: Any, words: Sequence[str]) -> Any:
-    """``node`` with comments above it; those that stand there already are not said again."""
+    """Return ``node`` with comments above it, without duplicates."""
     known = {line.comment.value for line in node.leading_lines if line.comment is not None}
     new = [MARK + word for word in dict.fromkeys(words) if MARK + word not in known]
     lines = [cst.EmptyLine(comment=cst.Comment(word)) for word in new]
@@ -48,14 +48,14 @@ def marked(node: Any, words: Sequence[str]) -> Any:
 
 
 class _Function:
-    """One function while it is walked through: which of its names are contexts and requests."""
+    """The function that is being visited, and its names of contexts and requests."""
 
     def __init__(self, contexts: dict[str, str], requests: set[str], *, waits: bool) -> None:
         self.contexts, self.requests, self.waits = contexts, requests, waits
 
 
 class Rewriting(cst.CSTTransformer, Meaning):
-    """One walk through a program; `needed` are the names of ours that it uses afterwards."""
+    """Rewrites a program; `needed` are the names of Dovetail that it uses afterwards."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         self._http = reading.routes and foreign <= HTTP_NAMES.keys()
         self.names = {**NAMES, **(HTTP_NAMES if self._http else {})}
         if reading.low_level and not reading.servers:
-            self.names = {}  # it stays theirs, and so do its types
+            self.names = {}  # it keeps the other library, and its types
         self._marks: list[list[str]] = []
         self._functions = [_Function({}, set(), waits=False)]
         self._targets: dict[int, str] = {}
@@ -75,7 +75,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         self._registered: set[tuple[str, str, str]] = set()
         self._annotations = 0
 
-    # Marks
+    # Comments
 
     def mark(self, words: str) -> None:
         self._marks[-1].append(words)
@@ -94,7 +94,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
     # Names
 
     def spell(self, native: str) -> cst.BaseExpression:
-        """A name of ours as it can be said here: alone, unless the program means something else by it."""
+        """Return a name of Dovetail: the short one, unless the program uses it for something else."""
         name = native.removeprefix("dovetail.")
         clash = name in self._reading.bound or self.imported.get(name, native) not in (native, *self.names)
         self.needed.add(native if clash else name)
@@ -150,11 +150,11 @@ class Rewriting(cst.CSTTransformer, Meaning):
             return not rest
         if any(self._known(owner, rest[: len(rest) - len(tail)]) for tail in _tails(rest)):
             return True
-        self.mark(f"{rest.partition('.')[0]} of {owner} has no counterpart here")
+        self.mark(f"{rest.partition('.')[0]} of {owner} has no counterpart in Dovetail")
         return False
 
     def _owned(self, text: str) -> tuple[str, str]:
-        """The context, request or server that ``text`` begins with, and the rest of it."""
+        """Split ``text`` after the context, request or server that it begins with."""
         here = self._functions[-1]
         for owner in (*here.contexts, *here.requests, *self._reading.servers):
             if owner and text.startswith(owner + "."):
@@ -210,7 +210,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         ]
         name = (literal(said[0].value) if said else None) or function
         if (owner, kind, name) in self._registered:
-            self.mark(f"{name} is registered twice: there one of them won, here it is an error")
+            self.mark(f"{name} is registered twice, which is an error in Dovetail")
         self._registered.add((owner, kind, name))
 
     def leave_FunctionDef(
@@ -221,7 +221,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         if any(self.of(base.value) in SERVERS for base in node.bases):
-            self.mark(f"{node.name.value} is a FastMCP of its own: what it overrides has to be looked at")
+            self.mark(f"{node.name.value} is a subclass of FastMCP: check the methods that it overrides")
 
     # Calls
 
@@ -268,7 +268,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
 
     def _fitted(self, call: cst.Call, arguments: list[cst.Arg], unknown: list[str]) -> cst.Call:
         for word in unknown:
-            self.mark(f"{word} cannot be carried over")
+            self.mark(f"{word} cannot be migrated")
         return call.with_changes(args=arguments)
 
     def _message(self, name: str, call: cst.Call) -> cst.BaseExpression:
@@ -276,7 +276,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
             call, MESSAGES[name], self.spell("dovetail.PromptMessage"), self.spell("dovetail.TextContent")
         )
         if made is None:
-            self.mark("a message of a prompt is PromptMessage(role, content) here")
+            self.mark("use PromptMessage(role, content) for messages of prompts")
         return made or call
 
     def _server(self, name: str, target: str, call: cst.Call) -> cst.Call:
@@ -327,7 +327,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         if not method.endswith("_state") or id(before) in self._awaited:
             return call
         if not here.waits:
-            self.mark("state is awaited here: make this function async")
+            self.mark("access to the state must be awaited: make this function async")
             return call
         around = [] if id(before) in self._plain else [1]
         return cst.Await(
@@ -336,6 +336,6 @@ class Rewriting(cst.CSTTransformer, Meaning):
 
 
 def _tails(text: str) -> list[str]:
-    """What may be cut off the end of ``a.b.c``: ``.c``, ``.b.c``."""
+    """Return the suffixes of ``a.b.c``: ``.c``, ``.b.c``."""
     places = [place for place, letter in enumerate(text) if letter == "."]
     return [text[place:] for place in reversed(places)]
