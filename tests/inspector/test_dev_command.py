@@ -304,14 +304,14 @@ def test_a_line_of_the_env_file_that_cannot_be_used_is_named(tmp_path: Path) -> 
     async def test() -> None:
         for command, status in (("dev", 1), ("run", 2)):
             async with dev(tmp_path, "notes.py", command=command) as running:
-                await running.hear(r"\.env, line 2: a NUL character")
+                await running.hear(r"\.env, line 2: a variable cannot contain a NUL")
                 assert await running.process.wait() == status
         save(tmp_path / ".env", "NOTES_WORD=fine\n")
         async with dev(tmp_path, "notes.py", "--port", "0", "--no-browser") as running:
             url = (await running.hear(r"serving on (\S+)"))[1]
             save(tmp_path / ".env", "\0")
             await running.hear("the last edit was not taken")
-            await running.hear(r"line 1: a NUL character")
+            await running.hear(r"line 1: a variable cannot contain a NUL")
             async with Client(url) as client:
                 assert (await client.call_tool("hello")).text == "first fine"
 
