@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -283,20 +285,42 @@ def test_a_task_of_fastmcp_gives_its_result(original: str, revision: str) -> Non
     scenario()
 
 
-def test_changes_reach_those_who_listen(original: str) -> None:
+def test_a_change_of_the_lists_is_reported_to_clients(original: str) -> None:
     @run
     async def scenario() -> None:
         async with served(on_dovetail(original, EVERYTHING, "--http", "--port", "0")) as child:
             for number, revision in enumerate(REVISIONS):
                 changed = asyncio.Event()
-                told = {"on_list_changed": lambda kind, changed=changed: changed.set()}
-                async with over_http(child.url, revision, **told) as client:
+                options = {"on_list_changed": lambda kind, changed=changed: changed.set()}
+                async with over_http(child.url, revision, **options) as client:
                     before = len(await client.list_tools())
                     await client.call_tool("grow", {"name": f"grown{number}"})
-                    if original.startswith("fast"):  # the SDK does not declare that it notifies
-                        async with asyncio.timeout(HANG):
-                            await changed.wait()
+                    async with asyncio.timeout(HANG):
+                        await changed.wait()
                     assert len(await client.list_tools(fresh=True)) == before + 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("original", ["mcp1", "mcp2"])
+def test_a_subscriber_of_a_resource_gets_its_updates(original: str, revision: str) -> None:
+    program = str(PROGRAMS / "subscriptions.py")
+
+    async def use_subscription(open_client: Callable[..., Client]) -> None:
+        updates = asyncio.Queue[str]()
+        async with open_client(on_resource_updated=lambda uri, *_: updates.put_nowait(uri)) as client:
+            await client.subscribe_resource("note://a")
+            assert (await client.call_tool("touch")).text == "note://a"
+            async with asyncio.timeout(HANG):
+                assert await updates.get() == "note://a"
+            await client.unsubscribe_resource("note://a")
+
+    @run
+    async def scenario() -> None:
+        await use_subscription(partial(over_stdio, on_dovetail(original, program), revision))
+        async with served(on_dovetail(original, program, "--http", "--port", "0")) as child:
+            await use_subscription(partial(over_http, child.url, revision))
 
     scenario()
 

@@ -58,7 +58,8 @@ class Adapter:
     ) -> None:
         self.server = server
         self._http = http or {}
-        opener = SessionOpener(server, Messages(sdk), run, idle_timeout)
+        handlers = None if sdk.handlers is None else getattr(server, sdk.handlers)
+        opener = SessionOpener(server, Messages(sdk, handlers), run, idle_timeout)
         self.proxy = OriginalProxy(
             opener,
             connections="session",

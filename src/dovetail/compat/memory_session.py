@@ -42,10 +42,12 @@ incoming: ContextVar[Call | None] = ContextVar("dovetail_compat_call", default=N
 
 
 class Messages:
-    """The messages of one major version of the SDK."""
+    """The messages of one major version of the SDK; ``handlers`` are those of the server, by request type."""
 
-    def __init__(self, sdk: Sdk) -> None:
+    def __init__(self, sdk: Sdk, handlers: Mapping[Any, Any] | None = None) -> None:
         self.sdk = sdk
+        self._handlers = handlers or {}
+        self._subscribe: Any = None if sdk.subscribe is None else load(sdk.subscribe)
         self._decode: Any = load(sdk.decode)
         self._message: Any = load(MESSAGE)
         self._metadata: Any = load(METADATA)
@@ -64,14 +66,25 @@ class Messages:
     def unwrap(self, item: Any) -> tuple[bytes, Any]:
         """The bytes of a ``SessionMessage``, and the id of the request that it belongs to."""
         message = item.message.root if self.sdk.root else item.message
+        result = getattr(message, "result", None)
         if self.sdk.tasks:
-            _repair_tasks(getattr(message, "result", None))
+            _repair_tasks(result)
             _repair_tasks(getattr(message, "params", None))
+        if isinstance(result, dict) and "protocolVersion" in result:
+            self._declare(cast("dict[str, Any]", result)["capabilities"])
         data = item.message.model_dump_json(**self.sdk.encode_options).encode()
         if not hasattr(message, "method"):
             return data, message.id
         about = getattr(item.metadata, "related_request_id", None)
         return data, self._handled() if about is None else about
+
+    def _declare(self, capabilities: dict[str, Any]) -> None:
+        """Declare the notifications that the original may send. The SDK sends some that it does not declare."""
+        for kind in ("tools", "resources", "prompts"):
+            if isinstance(declared := capabilities.get(kind), dict):
+                declared["listChanged"] = True
+        if self._subscribe in self._handlers and "resources" in capabilities:
+            capabilities["resources"]["subscribe"] = True
 
     def _handled(self) -> Any:
         """The id of the request whose handler runs here."""

@@ -67,6 +67,8 @@ class Sdk(Struct, frozen=True, kw_only=True):
     """The context variable with the request whose handler runs, where handlers do not run in its sender's context."""
     handlers: str | None = None
     """The attribute of a low-level server with its handlers by request type."""
+    subscribe: str | None = None
+    """The type of a subscription, where the server does not declare that it has a handler for it."""
     middleware: str | None = None
     """The attribute with functions around every request."""
     clients: Mapping[str, str]
@@ -129,6 +131,7 @@ SDKS: Final[Mapping[int, Sdk]] = {
         tasks=True,
         request_context="mcp.server.lowlevel.server:request_ctx",
         handlers="request_handlers",
+        subscribe="mcp.types:SubscribeRequest",
         clients={
             "stdio": "mcp.client.stdio:stdio_client",
             "http": "mcp.client.streamable_http:streamable_http_client",
