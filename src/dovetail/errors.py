@@ -24,12 +24,21 @@ number to every peer.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import UNSET, UnsetType
 
 # ruff: noqa: F405
 from .kinds import *  # noqa: F403  the table is a part of this module's face
+
+NAME_ECHO: Final = 128
+"""Characters of a name sent by a peer that an error repeats."""
+URI_ECHO: Final = 1024
+"""Characters of a URI sent by a peer that an error repeats."""
+STORE_FULL_MS: Final = 60_000
+"""Milliseconds after which a client may retry that a full store refused."""
+RETRY_AFTER_MS: Final = 1000
+"""Milliseconds after which a client may retry that was refused for want of capacity."""
 
 
 class DovetailError(Exception):

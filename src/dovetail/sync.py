@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .client import Client as AsyncClient
 from .client.calling.results import ToolResult
@@ -32,7 +32,10 @@ from .client.client_config import CallOptions, ClientOptions, ToolOptions, name_
 from .client.server_requests.callbacks import with_request
 from .errors import StateError
 from .model import Skill
-from .settings import SYNC_CLOSE_SECONDS
+
+SYNC_CLOSE_SECONDS: Final = 10.0
+"""Seconds that closing a synchronous client waits for its thread."""
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from dovetail.auth import AuthError, MemoryTokens, OAuth
-from dovetail.auth.auth_settings import CALLBACK_SIZE
-from dovetail.auth.client.browser import open_browser
+from dovetail.auth.client.browser import CALLBACK_SIZE, open_browser
 from dovetail.transports.http.client.connection_pool import HttpFetch
 
 from .provider import Provider, client, log_in, visit

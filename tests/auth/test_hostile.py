@@ -24,8 +24,9 @@ from dovetail.auth import (
     Unavailable,
     WorkloadIdentity,
 )
-from dovetail.auth.auth_settings import CLIENT_DOCUMENT_FETCHES_OF_HOST, INTROSPECTIONS
 from dovetail.auth.client.authorizer import Authorizer
+from dovetail.auth.proxy.registered_clients import CLIENT_DOCUMENT_FETCHES_OF_HOST
+from dovetail.auth.server.introspection import INTROSPECTIONS
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.waiting import HANG, until

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import Principal
 from dovetail.auth import IntrospectionVerifier, InvalidToken, Unavailable
-from dovetail.auth.auth_settings import TOKENS_VERIFIED_BYTES
+from dovetail.auth.server.verified_tokens import TOKENS_VERIFIED_BYTES
 from tests.auth.documents import Documents, documents
 from tests.support.aio import run
 from tests.support.waiting import until

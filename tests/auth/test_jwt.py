@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from dovetail import Principal
 from dovetail.auth import AnyOf, InvalidToken, JwtVerifier, Unavailable
-from dovetail.auth.auth_settings import KEYS_SECONDS
+from dovetail.auth.server.keys import KEYS_SECONDS
 from tests.auth.documents import Documents, documents
 from tests.support.aio import LIMIT, run
 from tests.support.waiting import until

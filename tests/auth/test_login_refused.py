@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dovetail.auth import AuthError
-from dovetail.auth.auth_settings import METADATA_SIZE
+from dovetail.auth.client.flow_runner import METADATA_SIZE
 from dovetail.errors import DovetailError
-from dovetail.settings import REDIRECTS
+from dovetail.transports.http.client.guarded_fetch import REDIRECTS
 from tests.client.fake_http import JSON, Reply, Request, serving
 
 from .provider import Provider, answer, client, log_in, oauth, provided, refuse, visit

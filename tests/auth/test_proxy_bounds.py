@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dovetail.auth import auth_settings
 from dovetail.auth.proxy import issued_tokens, proxy_login, user_logins
+from dovetail.auth.proxy.issued_tokens import LOGINS_KEPT
+from dovetail.auth.proxy.proxy_login import CONSENT_SECONDS, LOGINS_WAITING
 from dovetail.stores import MemoryStore
 from dovetail.stores.memory_store import MEMORY_STORE_ENTRIES
 from tests.support.aio import run
@@ -99,7 +100,7 @@ async def test_a_user_who_logs_in_and_out_all_day_leaves_nothing() -> None:
         for _ in range(12):
             id, given = await logged_in(one)
             assert await one.post("revoke", {"token": given["access_token"], "client_id": id}) == (200, {})
-        now[0] += auth_settings.CONSENT_SECONDS + 1
+        now[0] += CONSENT_SECONDS + 1
         assert await kept(store) == 0
 
 
@@ -110,7 +111,7 @@ async def test_a_code_that_nobody_redeems_leaves_nothing() -> None:
     async with visitor(store=store, clock=lambda: now[0]) as one:
         id = await one.register()
         code = await one.code(id)
-        now[0] += auth_settings.CONSENT_SECONDS + 1
+        now[0] += CONSENT_SECONDS + 1
         assert await kept(store) == 0
         assert (await one.redeem(id, code))[1]["error"] == "invalid_grant"
 
@@ -159,7 +160,7 @@ async def test_without_a_store_the_memory_for_logins_is_bounded_and_no_handlers(
 
 def test_what_may_be_kept_fits_a_store_in_memory() -> None:
     # One entry of each who is at the provider, one of each code, and two of a login: itself, and its user.
-    whole = 2 * auth_settings.LOGINS_WAITING + 2 * auth_settings.LOGINS_KEPT
+    whole = 2 * LOGINS_WAITING + 2 * LOGINS_KEPT
     assert whole <= MEMORY_STORE_ENTRIES
 
 

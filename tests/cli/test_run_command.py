@@ -15,10 +15,10 @@ import pytest
 from dovetail.cli import target
 from dovetail.cli.main import COMMANDS, main
 from dovetail.cli.run_command import address, parser, read
+from dovetail.drivers.run import GRACE_SECONDS
 from dovetail.errors import DovetailError
-from dovetail.settings import GRACE_SECONDS, TEARDOWN_SECONDS
 from dovetail.sync import Client
-from dovetail.transports.main_loop import DRAIN_SECONDS
+from dovetail.transports.main_loop import DRAIN_SECONDS, TEARDOWN_SECONDS
 from tests.support.aio import run
 from tests.support.faces import FILE
 from tests.support.process import CLI, Served, started

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, DovetailError, Server
-from dovetail.settings import CALLBACKS_RUNNING
+from dovetail.client.server_requests.callbacks import CALLBACKS_RUNNING
 from dovetail.wire.revisions import REVISIONS
 
 from ..support.aio import run

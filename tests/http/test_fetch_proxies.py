@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.settings import ANSWER_HEAD
+from dovetail.transports.http.client.connect_socket import ANSWER_HEAD
 from dovetail.transports.http.client.connection_pool import HttpFetch
 from tests.http.raw_server import Peer, Script, answer, answering, ask, header, raw_server, turns
 from tests.support.aio import run

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail import Context
-from dovetail.settings import HTTP_TICK, Limits
+from dovetail.settings import Limits
+from dovetail.transports.http.server.http_exchange import HTTP_TICK
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.rawclient import META, MODERN

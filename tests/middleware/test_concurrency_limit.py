@@ -116,7 +116,7 @@ async def test_a_place_that_was_handed_over_to_somebody_who_gives_up_is_not_lost
 async def test_many_principals_are_forgotten_and_who_is_at_work_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dovetail.middleware.concurrency_limit.LAYER_KEYS", 8)
+    monkeypatch.setattr("dovetail.middleware.concurrency_limit.TRACKED_NAMES", 8)
     middleware = ConcurrencyLimit(per_principal=1, per_tool=100, queue=0)
     work = Work(middleware)
     first = work.call(principal="ann")

@@ -14,8 +14,8 @@ from dovetail.core.principal import Principal
 from dovetail.drivers.middleware_chain import Request
 from dovetail.middleware import Rate, RateLimit
 from dovetail.middleware import rate_limit as rate
-from dovetail.middleware.middleware_limits import RATE_KEYS, REFUSALS_AT_ONCE
-from dovetail.middleware.token_bucket import Buckets, Windows
+from dovetail.middleware.rate_limit import REFUSALS_AT_ONCE
+from dovetail.middleware.token_bucket import RATE_KEYS, Buckets, Windows
 from dovetail.stores.quotas import client_key
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer

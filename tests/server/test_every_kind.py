@@ -9,7 +9,8 @@ import pytest
 
 from dovetail import Context, ProtocolError, Refusal, RegistrationError, Server
 from dovetail.kinds import KINDS, REFUSALS, kind_of_code
-from dovetail.settings import LONGEST_DESCRIPTION, Limits
+from dovetail.server.registry.decorators import LONGEST_DESCRIPTION
+from dovetail.settings import Limits
 from tests.server.works import DECLARED
 from tests.support.aio import run
 from tests.support.peer import Peer

@@ -9,11 +9,11 @@ import pytest
 
 from dovetail import Context, Handle, Server
 from dovetail.core.principal import Principal
-from dovetail.server.handles import owner
+from dovetail.server.handles import MAX_HANDLE_SLOTS_PER_OWNER, MAX_STATE_SLOTS_PER_OWNER, owner
 from dovetail.server.tasks import owner_index
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore, Store
-from dovetail.stores.store_limits import BYTES_PER_SLOT, MAX_HANDLE_SLOTS_PER_OWNER, MAX_STATE_SLOTS_PER_OWNER
+from dovetail.stores.quotas import BYTES_PER_SLOT
 from tests.http.talk import NEWEST
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import RegistrationError
-from dovetail.server.registry.uri_templates import UriTemplate
-from dovetail.settings import MATCHED_URI_LENGTH
+from dovetail.server.registry.uri_templates import MATCHED_URI_LENGTH, UriTemplate
 
 MATCHES: list[tuple[str, str, dict[str, str] | None]] = [
     ("app://config", "app://config", {}),

@@ -13,8 +13,8 @@ from dovetail.auth import StaticTokens
 from dovetail.middleware import Caching, CircuitBreaker, ConcurrencyLimit, RateLimit
 from dovetail.stores import MemoryStore
 from dovetail.telemetry.exposition import wants_openmetrics
-from dovetail.telemetry.metric_definitions import FAMILIES
-from dovetail.telemetry.metric_limits import NAMES, OTHER
+from dovetail.telemetry.metric_definitions import FAMILIES, NAMES
+from dovetail.telemetry.shared_registry import OTHER
 from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer

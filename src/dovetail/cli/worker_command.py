@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 import msgspec
 
 from ..cluster.task_worker import work
 from ..errors import DovetailError
-from ..stores.store_limits import MAX_WORKER_TASKS
 from ..stores.store_urls import check
 from ..transports.bind_address import print_line
 from ..transports.main_loop import Stop
 from ..transports.main_loop import run as run_process
 from . import option_sources, target
+
+MAX_WORKER_TASKS: Final = 32
+"""Default number of tasks that one ``dovetail worker`` runs concurrently."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 
 from .http_client import Send
+
+CHALLENGES: Final = 3
+"""Retries of one request after its authorization was renewed."""
 
 
 @runtime_checkable

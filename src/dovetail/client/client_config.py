@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from ..drivers.clock import Clock, LoopClock
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import Implementation
-from ..settings import LONG_PROBE, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
+from ..settings import Limits, Reconnect, Timeouts, check_kinds
 from ..version import __version__
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import limits_of
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from ..extensions.base import Extension
     from ..manifest.contract import Contract
     from ..telemetry.events import Events
+
+LONG_PROBE: Final = 0.1
+"""The smallest fraction of the connect timeout that the discovery timeout is."""
+SHORT_PROBE: Final = 1 / 3
+"""The largest fraction of the connect timeout that the discovery timeout is: `initialize` needs the rest."""
+
 
 PROBE_SECONDS: Final = 3.0
 """How long a server may be silent about `server/discover` before it is taken for a legacy one."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
@@ -34,6 +34,12 @@ from ..drivers.requests import Exchange, OutgoingRequest, Requests
 from ..drivers.run import Runner
 from ..errors import TransportError
 from ..wire.frames import RequestId
+
+TURN_BYTES: Final = 16 << 10
+"""Bytes of a stream that are parsed in one iteration of the event loop."""
+TURN_MESSAGES: Final = 500
+"""Messages of a stream that are handled in one iteration of the event loop."""
+
 
 log = logging.getLogger("dovetail.client")
 

@@ -35,14 +35,17 @@ from ..server.tasks.task_jobs import Job
 from ..server.tasks.task_notifications import publish, tell
 from ..server.tasks.task_store import KeptTasks, key_of
 from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.store_limits import HEARTBEATS_PER_TASK_SCAN, LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL
 from ..wire.dialects.dialect import error_from_wire, wire_error
-from .process_registry import Holders
+from .process_registry import LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL, Holders
 from .stored_steps import Steps
 from .task_dispatch import TaskDispatch
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+HEARTBEATS_PER_TASK_SCAN: Final = 3
+"""Heartbeats between two scans for tasks of dead workers."""
+
 
 log = logging.getLogger("dovetail.server")
 

@@ -33,22 +33,25 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.store_limits import (
-    DISCONNECTED_CALL_GRACE_PERIOD,
-    IDEMPOTENCY_POLL_INTERVAL,
-    IDEMPOTENT_RESULT_LIFETIME,
-    LEASE_LIFETIME,
-    MAX_IDEMPOTENCY_KEY_LENGTH,
-)
 from ..stores.versioned_records import VersionedRecords
 from ..wire.dialects.dialect import error_from_wire, wire_error
 from ..wire.seal import digest
-from .process_registry import ended, passport
+from .process_registry import LEASE_LIFETIME, ended, passport
 from .stored_results import results_of
 from .stored_steps import harmless, keep_lease
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+IDEMPOTENT_RESULT_LIFETIME: Final = 86_400.0
+"""How long the result of a call with an idempotency key is stored."""
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 128
+"""Characters of an idempotency key."""
+IDEMPOTENCY_POLL_INTERVAL: Final = 1.0
+"""Interval at which a duplicate call polls the first one, in case its notification is lost."""
+DISCONNECTED_CALL_GRACE_PERIOD: Final = 10.0
+"""How long an idempotent call keeps running after its connection is lost, if no client repeats it."""
+
 
 log = logging.getLogger("dovetail.server")
 

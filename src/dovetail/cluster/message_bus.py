@@ -22,14 +22,16 @@ from msgspec import Struct
 from ..drivers.heartbeat import repeat
 from ..stores.base import Store, StoreError
 from ..stores.send_queue import SendQueue
-from ..stores.store_limits import (
-    LEASE_LIFETIME,
-    MAX_QUEUED_MESSAGES,
-    WORKER_PROBE_DELAY,
-    WORKER_RESPONSE_TIMEOUT,
-)
 from ..wire.frames import RequestId
-from .process_registry import ended, passport
+from .process_registry import LEASE_LIFETIME, ended, passport
+
+MAX_QUEUED_MESSAGES: Final = 100_000
+"""Messages that wait to be sent to other workers."""
+WORKER_RESPONSE_TIMEOUT: Final = 15.0
+"""How long another worker may take to respond to a message."""
+WORKER_PROBE_DELAY: Final = 1.0
+"""Wait time after which a process checks whether the other worker is still alive."""
+
 
 log = logging.getLogger("dovetail.http")
 

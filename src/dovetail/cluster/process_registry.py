@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..stores.base import split
-from ..stores.store_limits import LEASE_LIFETIME
 
 if TYPE_CHECKING:
     from ..server.tasks.task_store import KeptTasks
+
+LEASE_LIFETIME: Final = 10.0
+"""How long a worker holds a lease without renewing it. It renews three times in that period."""
+TASK_HEARTBEAT_INTERVAL: Final = LEASE_LIFETIME / 3
+"""Interval of the heartbeats of running tasks, and of polling a task that runs in another worker."""
+
 
 _FOLDER: Final = "task-holders"
 

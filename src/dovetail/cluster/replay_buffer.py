@@ -8,10 +8,15 @@ came from too late. Better twice than never: what changed lately is told again t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from ..core.subscriptions import Change, Subscriber, SubscriptionHub, parents
-from ..stores.store_limits import MAX_REPLAY_BUFFER_CHANGES, REPLAY_BUFFER_PERIOD
+from ..stores.send_queue import SEND_QUEUE_TIMEOUT
+
+REPLAY_BUFFER_PERIOD: Final = SEND_QUEUE_TIMEOUT + 15.0
+"""How long a process remembers resource changes. It exceeds the longest delivery time of a message."""
+MAX_REPLAY_BUFFER_CHANGES: Final = 4096
+"""Resource changes that a process remembers."""
 
 
 class ReplayBuffer:

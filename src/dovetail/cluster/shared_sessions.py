@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -27,14 +27,7 @@ from ..drivers.shielding import run_to_completion
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
-from ..stores.quotas import Quota, owner_of_slots, quota_owner, release
-from ..stores.store_limits import (
-    BYTES_PER_SLOT,
-    MAX_UNSTORED_EVENTS,
-    SESSION_WRITE_ATTEMPTS,
-    STORED_SESSIONS_FACTOR,
-    STORED_SESSIONS_FACTOR_PER_PRINCIPAL,
-)
+from ..stores.quotas import BYTES_PER_SLOT, Quota, owner_of_slots, quota_owner, release
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
@@ -55,6 +48,18 @@ from .message_bus import (
 from .remote_streams import Found, RemoteStreams
 from .stored_events import StoredEvents
 from .stored_sessions import StoredSession, merged, name_of, records, wished
+
+SESSION_WRITE_ATTEMPTS: Final = 16
+"""Attempts to write a session that other processes write at the same time."""
+MAX_UNSTORED_EVENTS: Final = 100_000
+"""Events of one stream that a client may have received, but that were not stored when the process was killed."""
+STORED_SESSIONS_FACTOR_PER_PRINCIPAL: Final = 10
+"""A store keeps this many times the sessions of one principal that one process keeps in memory."""
+STORED_SESSIONS_FACTOR: Final = 100
+"""A store keeps this many times the sessions that one process keeps in memory.
+
+Of one address without a principal it keeps twice as many as one process."""
+
 
 log = logging.getLogger("dovetail.http")
 

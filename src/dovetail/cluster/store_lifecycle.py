@@ -21,15 +21,19 @@ import msgspec
 from ..core.subscriptions import Change
 from ..errors import DovetailError
 from ..server.execution import Enter
-from ..settings import NEWS_WAITING
+from ..server.store_choice import STORE_PROBE_INTERVAL
 from ..stores.base import GAP, Store
 from ..stores.send_queue import SendQueue
-from ..stores.store_limits import STORE_PROBE_INTERVAL, TASK_HEARTBEAT_INTERVAL
 from ..wire.seal import Keys, Seal
+from .process_registry import TASK_HEARTBEAT_INTERVAL
 from .replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+NEWS_WAITING: Final = 10_000
+"""Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
+
 
 log = logging.getLogger("dovetail.server")
 

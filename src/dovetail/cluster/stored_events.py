@@ -9,23 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.store_limits import (
-    ENTRY_OVERHEAD_BYTES,
-    EVENT_WRITE_DELAY,
-    MAX_STORED_EVENT_BYTES,
-    MAX_STORED_EVENT_BYTES_PER_SESSION,
-    MAX_UNWRITTEN_EVENT_BYTES,
-    OWNER_GROUPS,
-    STORED_EVENT_LIFETIME,
-)
 from ..stores.versioned_records import VersionedRecords
 from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
+
+ENTRY_OVERHEAD_BYTES: Final = 512
+"""Estimated overhead of one stored entry."""
+OWNER_GROUPS: Final = 4096
+"""Number of groups into which owners are hashed for accounting."""
+STORED_EVENT_LIFETIME: Final = 600.0
+"""How long the events of a legacy session are stored for replay."""
+EVENT_WRITE_DELAY: Final = 0.005
+"""How long events of a general stream are collected before they are written."""
+MAX_UNWRITTEN_EVENT_BYTES: Final = 16 << 20
+"""Events that wait to be written; further events are not stored."""
+MAX_STORED_EVENT_BYTES_PER_SESSION: Final = 64 << 20
+"""Events of one session that one process stores within `STORED_EVENT_LIFETIME`."""
+MAX_STORED_EVENT_BYTES: Final = 512 << 20
+"""Events of all sessions that one process stores within `STORED_EVENT_LIFETIME`."""
+
 
 log = logging.getLogger("dovetail.http")
 

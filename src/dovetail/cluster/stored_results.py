@@ -6,18 +6,25 @@ more than their part before anybody else's.
 
 from __future__ import annotations
 
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ..stores.base import BoundedStore, Store
-from ..stores.store_limits import (
-    ENTRY_OVERHEAD_BYTES,
-    IDEMPOTENT_BYTES_DIVISOR,
-    IDEMPOTENT_ENTRIES_DIVISOR,
-    MAX_IDEMPOTENT_BYTES,
-    MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL,
-    MAX_IDEMPOTENT_RESULTS,
-    MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL,
-)
+
+MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL: Final = 25_000
+"""Stored results that one process keeps for one principal."""
+MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL: Final = 64 << 20
+"""Size of the stored results that one process keeps for one principal."""
+MAX_IDEMPOTENT_RESULTS: Final = 50_000
+"""Stored results that one process keeps."""
+MAX_IDEMPOTENT_BYTES: Final = 512 << 20
+"""Size of the stored results that one process keeps."""
+IDEMPOTENT_ENTRIES_DIVISOR: Final = 2
+"""Stored results use at most this fraction (1/n) of a store's entries."""
+IDEMPOTENT_BYTES_DIVISOR: Final = 16
+"""Stored results use at most this fraction (1/n) of a store's bytes; several processes may share the store."""
+ENTRY_OVERHEAD_BYTES: Final = 512
+"""Estimated overhead of one stored entry."""
 
 
 class _Kept:

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct
@@ -22,13 +22,17 @@ from ..errors import ProtocolError
 from ..server.handles import owner
 from ..server.registry.component_tables import RegisteredTool
 from ..stores.base import Store, StoreError
-from ..stores.store_limits import LEASE_LIFETIME, STEP_POLL_INTERVAL
 from ..stores.versioned_records import VersionedRecords
 from ..wire.seal import digest
+from .process_registry import LEASE_LIFETIME
 from .stored_results import Results, results_of
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+STEP_POLL_INTERVAL: Final = 0.05
+"""Interval at which a call polls a step that another run of the same call executes."""
+
 
 _records: VersionedRecords[Any] = VersionedRecords(cast("Any", Any))
 

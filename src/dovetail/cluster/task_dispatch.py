@@ -19,7 +19,13 @@ from typing import Any, Final
 from ..extras import missing
 from ..stores.base import Store, StoreError, StoreUnavailable
 from ..stores.redis import RedisStore
-from ..stores.store_limits import LEASE_LIFETIME, TASK_QUEUE_LIFETIME, TASK_REDELIVERY_DELAY
+from .process_registry import LEASE_LIFETIME
+
+TASK_REDELIVERY_DELAY: Final = 1.5 * LEASE_LIFETIME
+"""Delay before the task of a dead worker is delivered again. Its lease has expired by then."""
+TASK_QUEUE_LIFETIME: Final = 60.0
+"""How long a queue remembers a delivered task."""
+
 
 log = logging.getLogger("dovetail.server")
 

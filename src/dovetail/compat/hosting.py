@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ..settings import TEARDOWN_SECONDS
 from ..transports import main_loop
 from ..transports.bind_address import print_line, serving_on
 from ..transports.loopback import is_loopback
+from ..transports.main_loop import TEARDOWN_SECONDS
 from .adapter import Adapter
 from .versions import HTTP_CONFIG, HTTP_SERVER, CompatError, load
 

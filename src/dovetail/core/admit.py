@@ -32,11 +32,11 @@ from typing import Any, Final
 
 from msgspec import UNSET, MsgspecError, Struct
 
-from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ..errors import NAME_ECHO, DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Implementation, ServerCapabilities
 from ..model.capabilities import EXTENSIONS, Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from ..settings import NAME_ECHO, Limits
+from ..settings import Limits
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import NAMES, OFFICIAL, Dialect, dialect_of, status_of, strictly

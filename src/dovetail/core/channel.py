@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
@@ -24,6 +24,10 @@ from .principal import Principal
 
 if TYPE_CHECKING:
     from .admit import Admission
+
+LAST_WORDS: Final = 1000
+"""Characters of a server's stderr that an error message shows."""
+
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 

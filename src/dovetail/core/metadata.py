@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from ..errors import ProtocolError
+from ..errors import NAME_ECHO, ProtocolError
 from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import (
     CLIENT_CAPABILITIES,
@@ -24,8 +24,7 @@ from ..model.meta import (
     PROTOCOL_VERSION,
     VERSION,
 )
-from ..settings import LONGEST_ID, NAME_ECHO
-from ..wire.frames import INTEGERS, UNREADABLE
+from ..wire.frames import INTEGERS, LONGEST_ID, UNREADABLE
 from ..wire.methods import METHODS
 from ..wire.revisions import BY_NAME, Revision
 

@@ -37,12 +37,16 @@ from ..core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Limits, Timeouts
+from ..settings import Limits, Timeouts
 from ..wire.frames import decode, too_large
 from .cancellation import CancelledCalls
 from .heartbeat import ConnectionHeartbeat
 from .requests import Requests
-from .run import Runner, ShuttingDown
+from .run import GRACE_SECONDS, Runner, ShuttingDown
+
+FLUSH_SECONDS: Final = 1.0
+"""Seconds for a peer to read the last bytes, and for cancelled handlers to end."""
+
 
 MAX_INVALID_MESSAGES: Final = 8
 """Invalid messages that a peer on TCP or a WebSocket may send. One more closes the connection."""

@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError, RequestTimeout, TransportError
-from ..settings import INITIALIZE_SECONDS, Timeouts
+from ..settings import Timeouts
 
 if TYPE_CHECKING:
     from .duplex import Duplex
+
+INITIALIZE_SECONDS: Final = 30.0
+"""Seconds a client has to send ``initialize``, and to use its session afterwards."""
+
 
 PING_SECONDS: Final = 30.0
 """Seconds that the client of an idle session has to respond to a ping."""

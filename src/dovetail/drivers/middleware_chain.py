@@ -19,10 +19,9 @@ from msgspec.structs import replace
 
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
-from ..errors import DovetailError
+from ..errors import NAME_ECHO, DovetailError
 from ..json_schema.coercion import coerce
 from ..model import ResourceTemplateReference, Tool
-from ..settings import NAME_ECHO
 
 log = logging.getLogger("dovetail")
 

@@ -46,7 +46,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..core.admit import Admission
 from ..core.channel import Call, Channel, Responder
@@ -55,6 +55,10 @@ from ..core.limits import ServerBusy, SharedLimit, busy
 from ..core.response_size import oversized_result
 from ..errors import DovetailError, Refusal, masked
 from ..settings import Limits
+
+GRACE_SECONDS: Final = 1.5
+"""Seconds for calls to finish once the input has ended. Clients send SIGTERM about two seconds after that."""
+
 
 log = logging.getLogger("dovetail")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import RegistrationError
 from ..server.composition import ListName
-from .gateway_limits import LISTINGS_KEPT
+from .naming import LISTINGS_KEPT
 from .providers import Part, ServerPart, Shown
 from .selectors import KINDS, Traits
 from .transforms import View

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call
 from ..core.principal import key_of
-from ..errors import ProtocolError, RegistrationError
+from ..errors import NAME_ECHO, URI_ECHO, ProtocolError, RegistrationError
 from ..middleware.response_limit import REST
 from ..model import (
     ListPromptsResult,
@@ -28,10 +28,8 @@ from ..model import (
 from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.uri_templates import UriTemplate
-from ..settings import NAME_ECHO, URI_ECHO
 from ..wire.methods import METHODS
-from .gateway_limits import LISTINGS_KEPT
-from .naming import relocated
+from .naming import LISTINGS_KEPT, relocated
 from .providers import Shown, own_entries
 from .selectors import Traits
 from .visibility import Rules, admits

@@ -3,7 +3,7 @@
 A modern server behind ends the call with its questions: a modern client in front gets them as they are (with the
 state of the server behind inside our own), a legacy one is asked on the stream of its call. A legacy server behind
 asks in the middle of the call: a legacy client in front is asked the same; for a modern one the call behind is held
-open (`held.py`) until the client comes back with the answers. In a task the task asks.
+open (`suspended_calls.py`) until the client comes back with the answers. In a task the task asks.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from msgspec.structs import replace
 
 from .. import model as m
 from ..auth.core.auth_errors import AuthError
+from ..client.calling.calls import SHED_SECONDS
 from ..core.channel import Call, Channel, ServerRequestsNotSupported
 from ..core.input_rounds import InputRounds, prepare_input, prepare_input_for
 from ..core.metadata import tool_version_meta
 from ..drivers.requests import SendOptions
 from ..errors import (
+    NAME_ECHO,
     CapabilityError,
     DovetailError,
     ProtocolError,
@@ -46,16 +48,18 @@ from ..model.meta import (
 )
 from ..server.input_requests.client_requests import PlainQuestion
 from ..server.registry.tool_versions import split
-from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS, Method, OpenParams, result_type_of
 from ..wire.unknown_fields import forgotten, holds, only_kept, whole
-from .gateway_limits import LONGEST_NAME
 
 if TYPE_CHECKING:
     from ..server.server import Server
     from .suspended_calls import HeldCall
     from .upstream import Upstream
+
+LONGEST_NAME: Final = 1_000
+"""Characters of a name or URI of an upstream server; a component with a longer one is left out."""
+
 
 log = logging.getLogger("dovetail.gateway")
 

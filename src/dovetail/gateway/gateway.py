@@ -15,13 +15,17 @@ from ..server.server import Server
 from ..settings import Timeouts
 from . import gateway_config
 from .gateway_config import ConfigError, Entry, SearchOptions
-from .gateway_limits import FILE_LOOK, LONGEST_CHAIN
 from .inbound_auth import read_callers
 from .mounting import Mounts
 from .proxy import Proxy
+from .remote import LONGEST_CHAIN
 
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
+
+FILE_LOOK: Final = 1.0
+"""Seconds between looks at a gateway's file."""
+
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from .. import middleware
-from ..auth.auth_settings import AUTHORIZATION_SECONDS
+from ..auth.client.flow_runner import AUTHORIZATION_SECONDS
 from ..auth.client.on_behalf_of import TokenExchange
 from ..drivers.middleware_chain import Middleware
 from ..errors import DovetailError

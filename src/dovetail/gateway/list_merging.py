@@ -28,12 +28,16 @@ from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.tool_versions import split
 from .collisions import Collisions
-from .gateway_limits import LIST_PATIENCE, LISTINGS_KEPT
+from .naming import LISTINGS_KEPT
 from .providers import LoopError, Mount, Shown, own_entries
 from .selectors import key_of_definition
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+LIST_PATIENCE: Final = 10.0
+"""How long a list waits for what one server has to say to it."""
+
 
 log = logging.getLogger("dovetail.gateway")
 

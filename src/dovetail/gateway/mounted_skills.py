@@ -17,19 +17,21 @@ from msgspec.structs import replace
 
 from .. import model as m
 from ..core.channel import Call, Channel
-from ..errors import DovetailError, ProtocolError
+from ..errors import URI_ECHO, DovetailError, ProtocolError
 from ..model.meta import SKILLS_EXTENSION
 from ..model.skills import DIRECTORY_MIME_TYPE
 from ..server.list_pages import Listing
-from ..settings import URI_ECHO
 from ..wire.methods import METHODS
-from .gateway_limits import SKILL_PAGES
 from .providers import LoopError, Mount
 
 if TYPE_CHECKING:
     from ..extensions.skills import Skills
     from ..server.server import Server
     from .mounting import Mounts
+
+SKILL_PAGES: Final = 100
+"""Pages of skills, or of a directory of them, that are taken from one server behind."""
+
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -27,13 +27,18 @@ from ..server.server import Server
 from ..settings import HttpOptions
 from .collisions import known, shown_by
 from .extension_methods import OwnMethods
-from .gateway_limits import ROUTES_KEPT, START_PATIENCE
 from .list_merging import MergedLists
 from .mounted_skills import offer_skills
 from .naming import Naming
 from .providers import LISTS, Mount, Part, ServerPart
 from .resource_visibility import Sight
 from .selectors import Traits
+
+ROUTES_KEPT: Final = 10_000
+"""Tools of which it is remembered whose they are."""
+START_PATIENCE: Final = 10.0
+"""How long a gateway waits for a server before it serves the others; that one is there when it is ready."""
+
 
 _KINDS: Final[Mapping[str, ListName]] = {
     "tools/call": "tools",

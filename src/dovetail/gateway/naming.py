@@ -18,7 +18,12 @@ from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResou
 from ..shapes import is_object
 from ..wire.dialects.contents import LINK
 from ..wire.dialects.dialect import VENDOR
-from .gateway_limits import PREFIX_LENGTH
+
+LISTINGS_KEPT: Final = 256
+"""Lists put together for different callers, and collisions that are reported."""
+PREFIX_LENGTH: Final = 64
+"""Characters of a prefix."""
+
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
 

@@ -20,8 +20,7 @@ from ..server.registry.tool_versions import joined, split
 from ..wire.headers import HeaderMap
 from ..wire.methods import Method
 from ..wire.seal import Seal
-from .gateway_limits import LISTINGS_KEPT
-from .naming import Naming
+from .naming import LISTINGS_KEPT, Naming
 from .resource_visibility import sees
 from .selectors import Traits, key_of_definition
 

@@ -11,9 +11,8 @@ from ..model import Implementation
 from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
 from ..wire.revisions import REVISIONS, Revision
-from .gateway_limits import UPSTREAMS_KEPT
 from .mounting import mount
-from .remote import RemotePart, Sharing
+from .remote import UPSTREAMS_KEPT, RemotePart, Sharing
 from .upstream import Upstream
 
 _SKILLS = ("skills/list", "skills/get", "resources/directory/read")

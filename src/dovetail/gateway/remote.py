@@ -10,7 +10,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -30,7 +30,6 @@ from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
 from .extension_methods import forwarded_methods
 from .forwarding import Passing
-from .gateway_limits import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .providers import LoopError, Shown
 from .selectors import Traits
 from .upstream import Upstream
@@ -39,6 +38,17 @@ from .upstream_connections import Sharing, UpstreamConnections, Way
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
     from ..server.server import Server
+
+UPSTREAMS_KEPT: Final = 256
+"""Connections of one proxy, one for each principal, or half of them where it has one for each session; the one idle
+longest makes room, and if none is, one more is refused."""
+UPSTREAM_RETRY: Final = (0.5, 30.0)
+"""Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+MEETING_SECONDS: Final = 5.0
+"""How long a client that says hello waits to be told what a server offers that is there for each caller anew."""
+LONGEST_CHAIN: Final = 8
+"""Proxies one behind the other, and gateways that start each other."""
+
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -19,12 +19,19 @@ from msgspec.structs import replace
 from ..core.channel import Call
 from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
-from .gateway_limits import INDEXES_KEPT, SEARCH_RESULTS, SEARCHED_TEXT
 from .providers import CALL
 from .selectors import Selection, Traits
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+SEARCHED_TEXT: Final = 4_000
+"""Characters of a tool's words that are searched."""
+SEARCH_RESULTS: Final = 50
+"""Tools that one search finds at most."""
+INDEXES_KEPT: Final = 16
+"""Indexes of tools, for callers who see different ones."""
+
 
 FIND: Final = "search_tools"
 

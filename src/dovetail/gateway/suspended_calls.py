@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from ..cluster.message_bus import MAX_QUEUED_MESSAGES, WORKER_RESPONSE_TIMEOUT
 from ..core.channel import PlainChannel, ServerRequestsNotSupported
 from ..core.input_rounds import InputRounds, MissingInput, PreparedInput
 from ..core.principal import key_of
@@ -29,14 +30,21 @@ from ..model import ClientCapabilities, Error
 from ..model.meta import CLIENT_CAPABILITIES
 from ..stores.base import Store
 from ..stores.send_queue import SendQueue
-from ..stores.store_limits import MAX_QUEUED_MESSAGES, WORKER_RESPONSE_TIMEOUT
 from ..wire.dialects.dialect import wire_error
 from ..wire.methods import METHODS, OpenParams
 from ..wire.unknown_fields import whole
-from .gateway_limits import HELD_CALLS, HELD_CALLS_EACH, HELD_SECONDS, HELD_SIGN
 
 if TYPE_CHECKING:
     from .forwarding import Passing
+
+HELD_CALLS: Final = 1_000
+"""Calls behind that wait for an answer of a modern client, of all clients together."""
+HELD_CALLS_EACH: Final = 100
+"""Suspended calls of one principal."""
+HELD_SECONDS: Final = 600.0
+"""How long a modern client may take to come back with its answers."""
+HELD_SIGN: Final = 5.0
+"""Seconds between two signs of life while a call is held in one process and its client waits in another."""
 
 
 class _Question(Struct, eq=False):

@@ -21,16 +21,15 @@ from ..core.principal import key_of
 from ..core.rights import visible
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.middleware_chain import Next, Request
-from ..errors import ProtocolError
+from ..errors import NAME_ECHO, ProtocolError
 from ..middleware.response_limit import ResponseLimit
 from ..model import CallToolResult, ListToolsResult, ResourceTemplateReference, Tool
 from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.tool_versions import VERSIONS, asked_for, joined, order, split
-from ..settings import NAME_ECHO
 from .collisions import Collisions, settle
 from .component_views import Components
-from .gateway_limits import LISTINGS_KEPT
+from .naming import LISTINGS_KEPT
 from .providers import Shown, own_entries
 from .resource_visibility import Sight
 from .schema_profiles import Profiles, needs_restoring, restored

@@ -16,17 +16,16 @@ from .. import model as m
 from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import Change
-from ..errors import ProtocolError, RegistrationError
+from ..errors import NAME_ECHO, ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.composition import ListName
 from ..server.registry.tool_versions import joined, versions_of
-from ..settings import NAME_ECHO, Timeouts
+from ..settings import Timeouts
 from ..wire.codec import Codec
 from ..wire.headers import HeaderMap, header_map
 from ..wire.methods import Method
 from ..wire.revisions import BY_NAME, Revision
-from .forwarding import Passing, current
-from .gateway_limits import LONGEST_NAME
+from .forwarding import LONGEST_NAME, Passing, current
 from .providers import Shown
 from .selectors import Traits
 from .suspended_calls import HeldCalls

@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,9 +27,12 @@ from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
 from .forwarding import no_access
-from .gateway_limits import RETIRED_SECONDS
 from .suspended_calls import HeldCalls
 from .upstream import Upstream
+
+RETIRED_SECONDS: Final = 30.0
+"""How long calls may go on at a server that was replaced."""
+
 
 Sharing = Literal["principal", "session"]
 Key = tuple[Any, ...]

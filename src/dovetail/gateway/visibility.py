@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -16,15 +16,19 @@ from ..core.channel import Call
 from ..core.principal import key_of
 from ..core.subscriptions import LIST_KINDS, Change
 from ..errors import StateError
-from ..server.handles import owner, session_folder
-from ..settings import SESSION_STATE_SECONDS
+from ..server.handles import SESSION_STATE_SECONDS, owner, session_folder
 from ..stores.base import Store
 from ..stores.versioned_records import VersionedRecords
-from .gateway_limits import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
+from .naming import LISTINGS_KEPT
 from .selectors import Selection, Traits, may_mean
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+RULES_KEPT: Final = 100
+"""Rules about what one session or principal sees."""
+RULES_LENGTH: Final = 10_000
+"""Characters of all visibility rules of one session or principal."""
 
 
 class Kept(Struct, array_like=True, frozen=True):

@@ -17,8 +17,15 @@ from ..errors import DovetailError
 from ..wire.revisions import REVISIONS
 from .event_stream import News
 from .inspected_server import Connection, problem_of
-from .inspector_limits import CALLS_KEPT, CALLS_RUNNING, NAME_SIZE, RESULT_BYTES
-from .truncation import shortened
+from .truncation import NAME_SIZE, shortened
+
+CALLS_KEPT: Final = 500
+"""Calls in the history of one inspector."""
+RESULT_BYTES: Final = 256 << 20
+"""Bytes of the results in the history."""
+CALLS_RUNNING: Final = 200
+"""Calls that are under way at once: an app may make as many as it likes."""
+
 
 _MODERN: Final = frozenset(revision.name for revision in REVISIONS if revision.modern)
 

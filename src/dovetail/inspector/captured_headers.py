@@ -9,14 +9,18 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..client.http_client import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
 from ..middleware.sensitive_data import MASK, sounds_secret
-from .inspector_limits import HEADERS_KEPT, NAME_SIZE
 from .messages import Frame, FrameLog, Sender
 from .recordings import masked_text
+from .truncation import NAME_SIZE
+
+HEADERS_KEPT: Final = 64
+"""Header fields stored of one request."""
+
 
 _NEEDED = "mcp-session-id"
 """It sounds like a secret, and whoever looks for a mistake has to see it."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -30,16 +30,20 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports import main_loop, stdio
 from ..transports.bind_address import BindAddress, print_line, serving_on
 from ..transports.child import without_stderr
-from .file_watcher import Watched
+from .file_watcher import FILES_LOOK, Watched
 from .inspect_command import add_page, show
 from .inspected_server import Wish
 from .inspector import Inspector
 from .inspector_app import InspectorApp
-from .inspector_limits import FILES_LOOK, LAST_WORDS_SECONDS, LAST_WORDS_SHOWN
 from .page_hosting import served
 
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
+
+LAST_WORDS_SECONDS: Final = 0.5
+"""Seconds to wait for the last output of a program that ended."""
+LAST_WORDS_SHOWN: Final = 4_000
+"""Characters shown of the last output of a program."""
 
 
 class Reloading:

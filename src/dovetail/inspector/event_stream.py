@@ -8,8 +8,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from .inspector_limits import NEWS_BYTES, NEWS_PAUSE, NEWS_WAITING
 from .messages import FrameLog
+
+NEWS_WAITING: Final = 5_000
+"""What a page that does not listen may miss before it has to look at everything anew."""
+NEWS_PAUSE: Final = 0.03
+"""Seconds between two attempts to reach an unavailable store."""
+NEWS_BYTES: Final = 32 << 20
+"""Bytes of events that wait for one page."""
+
 
 _RELOAD: Final = Raw(b'{"type":"reload"}')
 

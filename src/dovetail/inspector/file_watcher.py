@@ -7,7 +7,13 @@ import os
 from pathlib import Path
 from typing import Final
 
-from .inspector_limits import FILES_LOOK, FILES_WATCHED, FOLDERS_WATCHED
+FILES_LOOK: Final = 0.05
+"""Seconds between two looks at the files of a project."""
+FILES_WATCHED: Final = 2_000
+"""Files that are looked at; a folder with more is not a project of one server."""
+FOLDERS_WATCHED: Final = 8
+"""Levels of folders in which files are watched."""
+
 
 _PASSED: Final = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "build", "dist"})
 _ENDINGS: Final = (".py", ".toml", ".json", ".yaml", ".yml")

@@ -22,10 +22,22 @@ from ..extensions import apps
 from ..settings import Limits, Timeouts
 from ..telemetry.terminal_sanitizer import printable
 from .captured_headers import WatchedFetch, Wire
-from .inspector_limits import LOG_BYTES, LOG_SIZE, LOGS_KEPT, MESSAGE_SIZE, NAME_SIZE, UPDATES_COUNTED
+from .truncation import NAME_SIZE
 
 if TYPE_CHECKING:
     from .inspector import Inspector
+
+MESSAGE_SIZE: Final = 256 << 20
+"""The largest message a server may send us."""
+LOGS_KEPT: Final = 5_000
+"""Log messages stored for one connection."""
+LOG_SIZE: Final = 10_000
+"""Characters stored of one log message; the message log has all of it."""
+LOG_BYTES: Final = 8 << 20
+"""Bytes of log messages stored for one connection."""
+UPDATES_COUNTED: Final = 1_000
+"""Resources of one connection whose updates are counted."""
+
 
 FIRST_LEVEL: Final = "info"
 """What a server is asked to log, until somebody chooses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,9 +16,17 @@ from ..wire.revisions import REVISIONS
 from .call_history import Calls
 from .event_stream import News
 from .inspected_server import Connection, Wish
-from .inspector_limits import APP_BYTES, APPS_KEPT, CONFIRMATIONS, CONNECTIONS
 from .messages import FrameLog
 from .open_requests import Questions
+
+CONNECTIONS: Final = 32
+"""Connections to servers that one inspector holds."""
+APPS_KEPT: Final = 32
+"""Documents of MCP Apps that wait to be fetched by their frame."""
+APP_BYTES: Final = 64 << 20
+"""Bytes of the waiting documents of MCP Apps."""
+CONFIRMATIONS: Final = 32
+"""Commands that wait for the user's confirmation."""
 
 
 class AppDocument(Struct):

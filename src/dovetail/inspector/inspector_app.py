@@ -14,7 +14,6 @@ from ..core.limits import SharedLimit
 from ..errors import DovetailError, TransportError
 from .inspected_server import problem_of
 from .inspector import Inspector
-from .inspector_limits import BODY_SIZE, HEADER_SIZE, HEARTBEAT, STREAMS
 from .page_api import ROUTES, Whole
 from .page_guard import ALWAYS, POLICY, TOKEN_HEADER, Guard
 
@@ -23,6 +22,16 @@ if TYPE_CHECKING:
 
     from ..transports.bind_address import BindAddress
     from ..transports.http.server.http_exchange import Exchange, Headers, Sink
+
+STREAMS: Final = 16
+"""Pages that listen at once."""
+HEADER_SIZE: Final = 32 << 10
+"""Bytes of the headers of a request: its URL has the arguments of a completion."""
+BODY_SIZE: Final = 64 << 20
+"""The largest request of the page: files travel as arguments."""
+HEARTBEAT: Final = 15.0
+"""Seconds after which a stream without events gets a comment."""
+
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from .inspector_limits import FRAME_BYTES, FRAMES_KEPT, FRAMES_TRIMMED, NAME_SIZE, REQUESTS_OPEN, ROWS_SENT
+from .truncation import NAME_SIZE
+
+FRAMES_KEPT: Final = 120_000
+"""Frames of all connections together; the oldest make room."""
+FRAME_BYTES: Final = 256 << 20
+"""Bytes of all stored frames."""
+FRAMES_TRIMMED: Final = 4_000
+"""Frames removed at once, so that making room costs little."""
+REQUESTS_OPEN: Final = 10_000
+"""Requests whose answers are waited for, to know how long they took."""
+ROWS_SENT: Final = 5_000
+"""Frames that a page is told of at once."""
+
 
 Sender = Literal["client", "server"]
 Row = list[Any]

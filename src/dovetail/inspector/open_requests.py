@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from ..errors import DovetailError, ProtocolError
 from .event_stream import News
-from .inspector_limits import QUESTION_BYTES, QUESTIONS
+
+QUESTIONS: Final = 100
+"""Questions that may wait for an answer."""
+QUESTION_BYTES: Final = 64 << 20
+"""Bytes of the input requests that wait."""
 
 
 class Question(Struct, eq=False, kw_only=True):

@@ -15,9 +15,15 @@ from . import connect_request, recordings, revision_comparison, saved_sessions
 from .call_history import perform
 from .inspected_server import Wish, state_of
 from .inspector import AppDocument, Inspector
-from .inspector_limits import METRICS_SECONDS, METRICS_SIZE, ROWS_SENT
+from .messages import ROWS_SENT
 from .page_guard import app_policy
 from .truncation import shortened
+
+METRICS_SIZE: Final = 4 << 20
+"""Bytes read of a server's metrics."""
+METRICS_SECONDS: Final = 5.0
+"""Seconds that a server has to send its metrics."""
+
 
 Asked = dict[str, Any]
 Handler = Callable[[Inspector, Asked], Awaitable[Any]]

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DovetailError
-from .inspector_limits import SESSIONS_SHOWN
+
+SESSIONS_SHOWN: Final = 200
+"""Sessions that are listed, the newest first."""
+
 
 _NAME: Final = re.compile(r"[\w][\w .-]{0,99}")
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from .inspector_limits import SHOWN_DEPTH, SHOWN_ITEMS, SHOWN_MEDIA, SHOWN_TEXT, SHOWN_TOTAL
+NAME_SIZE: Final = 1_000
+"""Characters of a method, an id, a header or a URI that a server has made up."""
+SHOWN_TEXT: Final = 100_000
+"""Characters of one text that the page gets unless it asks for all of it."""
+SHOWN_MEDIA: Final = 16 << 20
+"""Characters of one picture or sound."""
+SHOWN_ITEMS: Final = 1_000
+"""Items of one array, or members of one object."""
+SHOWN_TOTAL: Final = 2 << 20
+"""Characters of one value that the page gets, media aside."""
+SHOWN_DEPTH: Final = 60
+"""Levels of nested values that the page gets."""
 
 
 class Shortened(Struct):

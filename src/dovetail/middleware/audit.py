@@ -29,11 +29,19 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
-from ..errors import DovetailError, ProtocolError
-from ..settings import NAME_ECHO, STORE_FULL_MS
+from ..errors import NAME_ECHO, STORE_FULL_MS, DovetailError, ProtocolError
 from .call_outcome import code_of, created_task, of_error, of_result
-from .middleware_limits import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS
 from .sensitive_data import one_line, redacted
+
+AUDIT_CHECKPOINT: Final = 1000
+"""Lines between two signatures, by default."""
+AUDIT_ROTATE: Final = 256 << 20
+"""Bytes of one file, by default."""
+AUDIT_LINE: Final = 1 << 20
+"""Bytes of one line."""
+AUDIT_WRITERS: Final = 1000
+"""Processes that may write to one audit log."""
+
 
 log = logging.getLogger("dovetail.audit")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -17,9 +17,14 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
 from ..server.registry.tool_versions import asked_for, joined
-from ..settings import CACHE_BYTES, CACHE_ENTRIES
 from ..stores.quotas import client_key
 from .call_outcome import of_result
+
+CACHE_ENTRIES: Final = 1024
+"""Responses that are cached."""
+CACHE_BYTES: Final = 64 << 20
+"""Bytes of cached responses."""
+
 
 _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
 """The client, the method, what it is about, what the handler can see of the client, and its scopes."""

@@ -24,7 +24,15 @@ from ..model import CallToolResult
 from ..server import Server
 from .call_outcome import of_error, of_result
 from .health import Health
-from .middleware_limits import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
+from .token_bucket import SHORTEST_WAIT, TRACKED_NAMES
+
+BREAKER_FAILURES: Final = 5
+"""erlmcp: failures that open a circuit."""
+BREAKER_RESET: Final = 60.0
+"""erlmcp: seconds for which a circuit stays open."""
+BREAKER_SUCCESSES: Final = 2
+"""erlmcp: successes that close a circuit again."""
+
 
 _OVER: Final = (CallToolResult, Raw)
 State = Literal["closed", "half_open", "open"]
@@ -169,7 +177,7 @@ class CircuitBreaker(Middleware):
                 del self._circuits[name]
 
     def _make_room(self) -> None:
-        if len(self._circuits) > LAYER_KEYS:
+        if len(self._circuits) > TRACKED_NAMES:
             for name, circuit in self._circuits.items():
                 if circuit.state == "closed":
                     del self._circuits[name]

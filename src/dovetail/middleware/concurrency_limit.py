@@ -18,10 +18,13 @@ from msgspec import Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..drivers.semaphore import QueuedSemaphore
-from ..errors import ProtocolError
-from ..settings import RETRY_AFTER_MS
-from .middleware_limits import LAYER_KEYS, LAYER_QUEUE
+from ..errors import RETRY_AFTER_MS, ProtocolError
 from .rate_limit import principal_of
+from .token_bucket import TRACKED_NAMES
+
+DEFAULT_QUEUE: Final = 100
+"""Calls that may wait for a free slot, by default."""
+
 
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
@@ -49,7 +52,7 @@ class ConcurrencyLimit(Middleware):
         per_tool: int | None = None,
         per_principal: int | None = None,
         total: int | None = None,
-        queue: int = LAYER_QUEUE,
+        queue: int = DEFAULT_QUEUE,
     ) -> None:
         """Set at least one limit.
 
@@ -114,7 +117,7 @@ class ConcurrencyLimit(Middleware):
         return limited
 
     def _group(self, key: Hashable, names: dict[str, Hashable]) -> tuple[Places, ...]:
-        if len(self._groups) >= LAYER_KEYS:
+        if len(self._groups) >= TRACKED_NAMES:
             self._groups.clear()
         group = self._groups[key] = tuple(
             self._places.setdefault((scope, names[scope]), Places(scope, most))

@@ -23,7 +23,18 @@ from typing import Final
 from ..core.channel import Call
 from ..drivers.heartbeat import Heartbeat
 from ..drivers.middleware_chain import subject_of
-from .middleware_limits import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
+
+VITALS_EVERY: Final = 1.0
+"""Seconds between two checks of the event loop and the memory."""
+LOOP_BEAT: Final = 0.1
+"""Seconds between two heartbeats of an event loop."""
+LOOP_BLOCKED: Final = 0.25
+"""Seconds without a heartbeat after which an event loop is blocked."""
+LOOP_LOGGED: Final = 1.0
+"""Seconds between two log messages about a blocked event loop."""
+LOOP_STACK: Final = 30
+"""Stack frames shown of a blocked event loop."""
+
 
 log = logging.getLogger("dovetail.health")
 

@@ -32,22 +32,30 @@ from ..core.channel import Call
 from ..core.subscriptions import SubscriptionHub
 from ..drivers.heartbeat import repeat
 from ..drivers.thread_pool import ThreadPool
-from ..errors import ProtocolError
-from ..settings import RETRY_AFTER_MS, Limits
-from .event_loop_monitor import EventLoopMonitor
+from ..errors import RETRY_AFTER_MS, ProtocolError
+from ..settings import Limits
+from .event_loop_monitor import LOOP_BLOCKED, EventLoopMonitor
 from .memory_usage import Memory, memory, release
-from .middleware_limits import (
-    HEALTH_EVERY,
-    HEALTH_FAILURES,
-    HEALTH_LIMIT,
-    HEALTH_THREADS,
-    HEALTH_URI,
-    LOOP_BLOCKED,
-    LOOP_LATE,
-    MEMORY_FULL,
-    MEMORY_RELEASED,
-    MEMORY_TIGHT,
-)
+
+HEALTH_EVERY: Final = 30.0
+"""erlmcp: seconds between two checks of a component."""
+HEALTH_LIMIT: Final = 5.0
+"""erlmcp: seconds that one check may take."""
+HEALTH_FAILURES: Final = 3
+"""erlmcp: failures in a row until a component is not ok."""
+HEALTH_THREADS: Final = 8
+"""Threads for checks that are plain functions."""
+HEALTH_URI: Final = "health://server"
+"""erlmcp: the resource that has the health of the server."""
+LOOP_LATE: Final = 3
+"""Checks in a row that find the event loop late until the server is not ready."""
+MEMORY_TIGHT: Final = 0.85
+"""The fraction of the memory limit from which on the server is not ready."""
+MEMORY_FULL: Final = 0.95
+"""The fraction of the memory limit from which on calls are refused."""
+MEMORY_RELEASED: Final = 5
+"""Checks that find the memory short between two attempts to release some."""
+
 
 log = logging.getLogger("dovetail.health")
 

@@ -9,15 +9,20 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
-from ..settings import NAME_ECHO
+from ..errors import NAME_ECHO
 from .call_outcome import code_of, of_error, of_result
-from .middleware_limits import TIMING_NAMES, TIMING_SAMPLES
 from .sensitive_data import one_line, redacted
+
+TIMING_NAMES: Final = 500
+"""Names that are timed separately."""
+TIMING_SAMPLES: Final = 1000
+"""The latest durations that are stored for each name."""
+
 
 log = logging.getLogger("dovetail.calls")
 

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from ..core.channel import ChannelWrapper
 from ..drivers.middleware_chain import Component, Middleware, Next, Request
-from ..errors import ProtocolError
+from ..errors import NAME_ECHO, ProtocolError
 from ..server import Elicit, Server
 from ..server.input_requests.client_requests import Asking, asking_for
-from ..settings import NAME_ECHO
 from .sensitive_data import one_line, redacted
 
 APPROVAL = "dovetail.approval"

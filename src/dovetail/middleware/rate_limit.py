@@ -24,18 +24,25 @@ from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Re
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..stores.quotas import client_key, network_of
-from .middleware_limits import (
-    LAYER_KEYS,
-    RATE_BLOCK,
-    RATE_VIOLATION_SECONDS,
-    RATE_VIOLATIONS,
-    REFUSAL_PAUSE,
-    REFUSAL_TURN,
-    REFUSALS_AT_ONCE,
-    REFUSALS_HELD,
-)
 from .shared_rate_limit import Sharing
-from .token_bucket import Buckets, Rate, Windows
+from .token_bucket import TRACKED_NAMES, Buckets, Rate, Windows
+
+REFUSALS_AT_ONCE: Final = 100
+"""Refusals that one client is told at once, in a second; each further one waits `REFUSAL_PAUSE` and for its
+turn."""
+REFUSAL_PAUSE: Final = 0.05
+"""Seconds that a refusal waits for a client that goes on all the same."""
+REFUSAL_TURN: Final = 1.0
+"""Seconds at most until it is the turn of a refusal that waits."""
+REFUSALS_HELD: Final = 1000
+"""Refusals that wait, of all clients together; one more is told at once."""
+RATE_BLOCK: Final = 300.0
+"""erlmcp: seconds for which a client with too many refusals is refused altogether."""
+RATE_VIOLATIONS: Final = 100
+"""erlmcp: refusals within `RATE_VIOLATION_SECONDS` after which a client is blocked."""
+RATE_VIOLATION_SECONDS: Final = 60.0
+"""erlmcp: seconds in which refusals are counted."""
+
 
 CALLS: Final = frozenset({"tools/call"})
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})
@@ -301,7 +308,7 @@ class RateLimit(Middleware):
         """Refuse the address of ``call`` at the door from now on, if it is an address that is refused."""
         client = call.scope.get("client")
         if client and (scope == "address" or (call.principal is None and call.session is None)):
-            if len(self._doors) >= LAYER_KEYS:
+            if len(self._doors) >= TRACKED_NAMES:
                 del self._doors[next(iter(self._doors))]
             self._doors[client[0]] = now + wait, wait, scope
 
@@ -380,7 +387,7 @@ class RateLimit(Middleware):
             self._held -= 1
 
     def _set_blocked(self, client: Hashable, until: float) -> None:
-        if len(self._blocked) >= LAYER_KEYS:
+        if len(self._blocked) >= TRACKED_NAMES:
             del self._blocked[next(iter(self._blocked))]
         self._blocked[client] = until
 

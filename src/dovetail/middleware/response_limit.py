@@ -19,13 +19,20 @@ from msgspec.structs import replace
 
 from ..core.channel import Call
 from ..drivers.middleware_chain import Middleware, Next, Request
-from ..errors import ProtocolError
+from ..errors import URI_ECHO, ProtocolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
-from ..settings import CACHE_BYTES, URI_ECHO
 from ..stores.quotas import client_key
 from ..wire.methods import METHODS
-from .middleware_limits import BUDGET_LINK, BUDGET_PAGES, BUDGET_SECONDS
+from .caching import CACHE_BYTES
+
+STORED_RESULTS: Final = 1000
+"""Results whose rest is stored."""
+STORED_SECONDS: Final = 3600.0
+"""Seconds for which the rest of a result is stored."""
+LINK_BYTES: Final = 300
+"""Bytes that the link to the rest may take."""
+
 
 _CALL: Final = METHODS["tools/call"]
 REST: Final = "dovetail://rest/"
@@ -50,8 +57,8 @@ class ResponseLimit(Middleware):
             max_bytes: The largest result of a tool, in bytes. The rest of a longer result is served as a
                 resource.
         """
-        if max_bytes < 2 * BUDGET_LINK:
-            raise ValueError(f"max_bytes is {2 * BUDGET_LINK} bytes or more, not {max_bytes}")
+        if max_bytes < 2 * LINK_BYTES:
+            raise ValueError(f"max_bytes is {2 * LINK_BYTES} bytes or more, not {max_bytes}")
         self._bytes, self._clock = max_bytes, clock
         self._rest: OrderedDict[str, Rest] = OrderedDict()
         self._size = 0
@@ -99,7 +106,7 @@ class ResponseLimit(Middleware):
         return tool is None or tool.definition.output_schema is not UNSET
 
     def _fitting(self, items: list[bytes], times: int = 1) -> tuple[int, list[bytes]]:
-        left, kept = self._bytes - BUDGET_LINK, 0
+        left, kept = self._bytes - LINK_BYTES, 0
         for item in items:
             left -= times * (len(item) + 1)
             if left < 0:
@@ -112,9 +119,9 @@ class ResponseLimit(Middleware):
     def _link(self, call: Call, rest: list[bytes], whole: int) -> ResourceLink:
         uri = REST + secrets.token_urlsafe(18)
         size = sum(map(len, rest))
-        self._rest[uri] = Rest(client_key(call), self._clock() + BUDGET_SECONDS, rest, size)
+        self._rest[uri] = Rest(client_key(call), self._clock() + STORED_SECONDS, rest, size)
         self._size += size
-        while len(self._rest) > BUDGET_PAGES or self._size > CACHE_BYTES:
+        while len(self._rest) > STORED_RESULTS or self._size > CACHE_BYTES:
             self._forget(next(iter(self._rest)))
         text = f"{len(rest)} of {whole} items did not fit: read this resource for the next ones"
         return ResourceLink(uri=uri, name="rest", description=text, mime_type="application/json")
@@ -130,7 +137,7 @@ class ResponseLimit(Middleware):
         if found is None:  # a resource like any other, or what another budget keeps
             return await call_next(request)
         begin = int(start) if start.isdecimal() and len(start) < 10 else 0
-        if found.owner != client_key(call) or not 0 < found.until - self._clock() <= BUDGET_SECONDS:
+        if found.owner != client_key(call) or not 0 < found.until - self._clock() <= STORED_SECONDS:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         items = found.items[begin:]
         kept = self._fitting(items)[0]

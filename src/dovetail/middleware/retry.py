@@ -18,7 +18,14 @@ from ..errors import DovetailError, ProtocolError, Refusal
 from ..kinds import INTERNAL_ERROR
 from ..server import Server
 from .call_outcome import of_error, of_result
-from .middleware_limits import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
+
+RETRY_ATTEMPTS: Final = 3
+"""Attempts of one call, by default."""
+RETRY_FIRST: Final = 0.1
+"""Seconds before the second attempt; each further pause doubles."""
+RETRY_LONGEST: Final = 5.0
+"""The longest pause between two attempts, in seconds."""
+
 
 READING: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
 

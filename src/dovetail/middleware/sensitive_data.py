@@ -7,7 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from .middleware_limits import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT, LONGEST_SECRET
+LONGEST_SECRET: Final = 32 << 10
+"""Characters of whatever the patterns of `redaction.SECRETS` find; none of them finds more."""
+LOGGED_DEPTH: Final = 6
+"""Levels of arguments that are logged."""
+LOGGED_ITEMS: Final = 50
+"""Items of one array or members of one object that are logged."""
+LOGGED_TEXT: Final = 500
+"""Characters of one text that are logged."""
+
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(

@@ -16,20 +16,23 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ..stores.base import Store, StoreError
-from .middleware_limits import (
-    RATE_KEYS,
-    RATE_REFUSED_SECONDS,
-    RATE_RESERVED_PART,
-    RATE_RETURN_SECONDS,
-    RATE_STORE_SECONDS,
-    SHORTEST_WAIT,
-)
-from .token_bucket import Buckets, State
+from .token_bucket import RATE_KEYS, SHORTEST_WAIT, Buckets, State
+
+RATE_RESERVED_PART: Final = 0.02
+"""The part of the tokens left in the store that one process reserves at once."""
+RATE_RETURN_SECONDS: Final = 1.0
+"""Seconds after which a process returns reserved tokens that it has not used."""
+RATE_REFUSED_SECONDS: Final = 0.1
+"""Seconds in which a process refuses without asking the store again: other processes may return tokens."""
+RATE_STORE_SECONDS: Final = 1.0
+"""Seconds the store may take to answer; and seconds a process then limits alone before it asks the store
+again."""
+
 
 log = logging.getLogger("dovetail")
 

@@ -16,7 +16,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from .middleware_limits import CLOCK_SLIP, RATE_KEYS, SHORTEST_WAIT
+RATE_KEYS: Final = 20_000
+"""Clients, principals, sessions, addresses or tools one rate is kept for at once; those not seen for long go
+first."""
+SHORTEST_WAIT: Final = 0.001
+"""The shortest ``retry_after`` of a refusal, in seconds."""
+CLOCK_SLIP: Final = 1.0
+"""Seconds by which a clock must have gone back before it is noticed."""
+TRACKED_NAMES: Final = 10_000
+"""Names (of tools, principals, sessions) that a middleware holds state for."""
+
 
 _PERIODS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)\s*")

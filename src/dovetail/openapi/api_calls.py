@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -29,10 +29,13 @@ from ..model import (
 from ..server.execution import Enter
 from ..server.media import Media
 from ..shapes import Object, is_object
-from .openapi_limits import ERROR_TEXT
 from .operation_arguments import Request
 from .operations import is_json
 from .request_bodies import is_text
+
+ERROR_TEXT: Final = 2_000
+"""Characters of an answer that says what went wrong."""
+
 
 log = logging.getLogger("dovetail.openapi")
 

@@ -6,12 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..client.http_client import Send
 from ..errors import DovetailError, TransportError
-from .openapi_limits import PIECES_AHEAD
+
+PIECES_AHEAD: Final = 16
+"""Pieces of an answer that wait to be read."""
+
 
 log = logging.getLogger("dovetail.openapi")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
@@ -18,23 +18,26 @@ from ..errors import ProtocolError, RegistrationError, ToolError
 from ..json_schema.problem import Problem
 from ..json_schema.validation import Validator
 from ..model import CallToolResult
+from ..server.registry.decorators import LONGEST_DESCRIPTION
 from ..server.server import Server
 from ..server.signatures.functions import Function
 from ..server.signatures.parameters import read_signature
 from ..server.signatures.validation_errors import InvalidArguments
-from ..settings import LONGEST_DESCRIPTION
 from ..shapes import Object, is_list, is_object
 from ..transports.http.client.adapters import HttpxClient, fetch_by
 from ..transports.http.client.url_parts import same_origin
 from .api_calls import Api, Expected, Read, contents_of, tool_result, validator_of
 from .asgi_client import AsgiFetch
 from .description import Document, Spec, read
-from .openapi_limits import REQUEST_SECONDS
 from .openapi_schemas import Schemas
 from .operation_arguments import Plan, Request, legal, unique
 from .operations import Operation, operations
 from .parameter_styles import BadValue
 from .route_map import Route, check, kind_of
+
+REQUEST_SECONDS: Final = 30.0
+"""How long an API may take to answer, unless told otherwise."""
+
 
 log = logging.getLogger("dovetail.openapi")
 

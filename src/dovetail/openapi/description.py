@@ -19,9 +19,20 @@ import msgspec
 from ..errors import RegistrationError, TransportError
 from ..json_schema.references import value_at
 from ..safe_yaml import YamlError, load_yaml
-from ..settings import NAME_SHOWN, REDIRECTS
+from ..server.signatures.validation_errors import NAME_SHOWN
 from ..shapes import Object, is_list, is_object
-from .openapi_limits import REFERENCE_HOPS, SPEC_BYTES, SPEC_DEPTH, SPEC_NODES, SPEC_SECONDS
+
+SPEC_BYTES: Final = 64 << 20
+"""The largest description; those of the largest public APIs have 12 MB."""
+SPEC_NODES: Final = 3_000_000
+"""Values a description may be made of, what several places share counted each time."""
+SPEC_DEPTH: Final = 128
+"""Levels of a description."""
+SPEC_SECONDS: Final = 30.0
+"""Seconds that a description at a URL may take to load."""
+REFERENCE_HOPS: Final = 32
+"""References that lead to references."""
+
 
 Spec = Mapping[str, Any] | str | bytes | os.PathLike[str]
 
@@ -137,7 +148,7 @@ def _too_much() -> RegistrationError:
 
 def _fetched(url: str) -> bytes:
     """The description at ``url``. A thread has an event loop of its own: the caller's may be running."""
-    from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
+    from ..transports.http.client.guarded_fetch import REDIRECTS, AddressGuard, Fetched, guarded_fetch
 
     async def fetch() -> Fetched:
         return await guarded_fetch(

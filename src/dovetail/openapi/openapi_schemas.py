@@ -17,7 +17,12 @@ from ..json_schema.references import definition_name
 from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..shapes import Object, is_list, is_object
 from .description import Document
-from .openapi_limits import MAX_REFERENCE_CHAIN, SCHEMA_SIZE
+
+SCHEMA_SIZE: Final = 10_000
+"""Values one schema of a tool is made of; what would be larger is shown as anything."""
+MAX_REFERENCE_CHAIN: Final = 256
+"""Definitions that speak about one and the same value."""
+
 
 _PLAIN: Final = frozenset({
     "type", "title", "description", "default", "enum", "const", "format", "multipleOf", "maximum", "minimum",

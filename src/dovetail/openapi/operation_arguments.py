@@ -14,11 +14,16 @@ from msgspec import Struct
 
 from ..shapes import Object, is_list, is_object
 from .description import Document
-from .openapi_limits import FLAT_DEPTH, NAME_LENGTH
 from .openapi_schemas import Schemas
 from .operations import FORM, MULTIPART, Body, Operation, Parameter, is_json
 from .parameter_styles import BadValue, cookies, expand, header_value, path_piece, query_pairs
 from .request_bodies import FILE, BadMember, Sent, is_file, is_text, write
+
+NAME_LENGTH: Final = 64
+"""Characters of the names of tools and arguments: some models take no longer ones."""
+FLAT_DEPTH: Final = 8
+"""Levels of ``allOf`` in which the members of a body are looked for."""
+
 
 _PLACES: Final = ("path", "query", "header", "cookie")
 _NOT_PLAIN: Final = frozenset({"oneOf", "anyOf", "not", "if", "patternProperties", "unevaluatedProperties"})

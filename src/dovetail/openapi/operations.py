@@ -10,10 +10,15 @@ from typing import Any, Final, Literal, cast
 from msgspec import Struct
 
 from ..errors import RegistrationError
-from ..settings import NAME_SHOWN
+from ..server.signatures.validation_errors import NAME_SHOWN
 from ..shapes import Object, is_list, is_object
 from .description import Document
-from .openapi_limits import OPERATIONS, PARAMETERS
+
+OPERATIONS: Final = 5_000
+"""Operations of one description."""
+PARAMETERS: Final = 200
+"""Parameters of one operation."""
+
 
 log = logging.getLogger("dovetail.openapi")
 

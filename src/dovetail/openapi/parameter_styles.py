@@ -15,8 +15,13 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ..shapes import Object, is_list, is_object
-from .openapi_limits import ESCAPES_UNFOLDED, MEMBER_DEPTH
 from .operations import Parameter
+
+MEMBER_DEPTH: Final = 8
+"""Levels of members in a query parameter of the style ``deepObject``."""
+ESCAPES_UNFOLDED: Final = 4
+"""How often an escape within an escape is looked into."""
+
 
 _RESERVED: Final = ":/?@!$'()*,;"
 """What ``allowReserved`` leaves as it is: all but what ends a value, or the query."""

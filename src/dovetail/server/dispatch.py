@@ -16,9 +16,9 @@ from .. import model as m
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
 from ..core.rights import at, hidden
-from ..errors import ProtocolError
+from ..errors import NAME_ECHO, URI_ECHO, ProtocolError
 from ..middleware.health import Health
-from ..settings import NAME_ECHO, URI_ECHO, Limits
+from ..settings import Limits
 from ..wire.dialects import Dialect
 from . import current_call
 from .composition import Composition

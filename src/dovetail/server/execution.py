@@ -25,9 +25,9 @@ from ..core.phases import SERVING
 from ..drivers.middleware_chain import Middleware
 from ..drivers.semaphore import QueuedSemaphore
 from ..drivers.thread_pool import ThreadPool
-from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
+from ..errors import RETRY_AFTER_MS, DovetailError, ProtocolError, Refusal, RegistrationError
 from ..middleware.health import Health, Watched
-from ..settings import RETRY_AFTER_MS, Limits
+from ..settings import Limits
 
 if TYPE_CHECKING:
     from ..drivers.process_pool import ProcessPool

@@ -16,9 +16,16 @@ from msgspec import UNSET
 
 from ..core.channel import EMPTY, Call, ServerRequestsNotSupported
 from ..drivers.run import is_external
-from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
+from ..errors import (
+    RETRY_AFTER_MS,
+    STORE_FULL_MS,
+    CapabilityError,
+    ProtocolError,
+    Refusal,
+    ToolError,
+    delivery,
+)
 from ..model import CallToolResult, ClientCapabilities, TextContent
-from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
 from ..stores.base import StoreError, StoreFull
 from ..wire.dialects.dialect import VENDOR
 from .execution import HandlerTimeout

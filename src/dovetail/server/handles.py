@@ -24,17 +24,8 @@ from msgspec.structs import replace
 from ..core.channel import Call, Session
 from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
-from ..settings import SESSION_STATE_SECONDS
 from ..stores.base import Store, StoreUnavailable, StoreUnreadable
-from ..stores.quotas import Quota, quota_owner, release, renew
-from ..stores.store_limits import (
-    MAX_HANDLE_SLOTS,
-    MAX_HANDLE_SLOTS_PER_OWNER,
-    MAX_STATE_SLOTS,
-    MAX_STATE_SLOTS_PER_OWNER,
-    SLOT_LIFETIME,
-    STATE_WRITE_ATTEMPTS,
-)
+from ..stores.quotas import SLOT_LIFETIME, Quota, quota_owner, release, renew
 from ..stores.versioned_records import VersionedRecords
 from .signatures.annotation_schemas import Schemas
 from .signatures.depends import CONTEXT
@@ -44,6 +35,20 @@ if TYPE_CHECKING:
     from .context import Context
     from .signatures.objects import Field
     from .signatures.parameters import Signature
+
+SESSION_STATE_SECONDS: Final = 86_400.0
+"""How long the state of a legacy session is kept after it was set."""
+MAX_HANDLE_SLOTS_PER_OWNER: Final = 2000
+"""Quota slots for the handles of one owner."""
+MAX_HANDLE_SLOTS: Final = 200_000
+"""Quota slots for all handles."""
+MAX_STATE_SLOTS_PER_OWNER: Final = 2000
+"""Quota slots for the ``ctx.state`` of one principal or session."""
+MAX_STATE_SLOTS: Final = 200_000
+"""Quota slots for all ``ctx.state``."""
+STATE_WRITE_ATTEMPTS: Final = 16
+"""Attempts to write a ``ctx.state`` key that others write at the same time."""
+
 
 HANDLE_SECONDS: Final = 3600.0
 """How long a value is kept under a handle unless told otherwise."""

@@ -36,7 +36,7 @@ from ..drivers.middleware_chain import (
     compose_notifications,
     name_in,
 )
-from ..errors import DovetailError, ProtocolError
+from ..errors import NAME_ECHO, DovetailError, ProtocolError
 from ..model import (
     ListPromptsResult,
     ListResourcesResult,
@@ -47,7 +47,6 @@ from ..model import (
     ResourceTemplateReference,
     ToolReference,
 )
-from ..settings import NAME_ECHO
 from ..wire.methods import METHODS
 from .composition import ListName
 from .registry.component_tables import RegisteredTool

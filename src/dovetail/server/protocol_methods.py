@@ -19,8 +19,7 @@ from ..core import phases
 from ..core.channel import Call, Channel
 from ..core.rights import Rights, hidden, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, grant
-from ..errors import ProtocolError, Refusal
-from ..settings import NAME_ECHO, URI_ECHO
+from ..errors import NAME_ECHO, URI_ECHO, ProtocolError, Refusal
 from ..wire.dialects.dialect import VENDOR
 from .composition import ListName
 from .list_pages import Listing

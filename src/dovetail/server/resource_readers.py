@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from ..errors import ProtocolError, RegistrationError, TransportError
 from ..model import ResourceContents
-from ..settings import REDIRECTS
 from .media import File
 
 FILE_BYTES: Final = 16 << 20
@@ -164,7 +163,7 @@ class UrlResource:
         self.__name__ = url.partition("?")[0].rstrip("/").rpartition("/")[2] or "page"
 
     def __call__(self) -> File:
-        from ..transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
+        from ..transports.http.client.guarded_fetch import REDIRECTS, AddressGuard, Fetched, guarded_fetch
         from ..transports.http.client.url_parts import shown
 
         async def fetch() -> Fetched:

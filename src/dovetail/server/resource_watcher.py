@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from ..core.subscriptions import Change
 from ..drivers.heartbeat import repeat
-from ..settings import WATCH_SECONDS
+from .server import WATCH_SECONDS
 
 if TYPE_CHECKING:
     from .server import Server

@@ -22,9 +22,8 @@ from ..core.channel import EMPTY, Call, Session
 from ..core.subscriptions import LIST_KINDS, Change, SubscriptionHub
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import WATCH_SECONDS, Limits, TaskOptions, check_kinds
+from ..settings import Limits, TaskOptions, check_kinds
 from ..stores.base import Store
-from ..stores.store_limits import STORE_PROBE_INTERVAL
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
@@ -40,6 +39,7 @@ from .registry.component_tables import Changed, RegisteredPrompt, RegisteredReso
 from .registry.custom_methods import Extending
 from .registry.decorators import Registration
 from .serving import Serving
+from .store_choice import STORE_PROBE_INTERVAL
 
 if TYPE_CHECKING:
     from ..extensions.base import Extension, ServerExtensions
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Metrics
     from .resource_watcher import Source, Watches
     from .tasks.task_methods import TaskMethods
+
+WATCH_SECONDS: Final = 0.1
+"""Between two looks at what is watched, at least; what changes in that time is told once."""
+
 
 STATE_LIFETIME: Final = 3600.0
 """Seconds for which the state of an unanswered question is good."""

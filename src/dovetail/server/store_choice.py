@@ -16,6 +16,10 @@ from ..wire.seal import Keys
 if TYPE_CHECKING:
     from .server import Server
 
+STORE_PROBE_INTERVAL: Final = 5.0
+"""Interval of the readiness probe of a server's store."""
+
+
 STORE: Final = "DOVETAIL_STORE"
 SEAL_KEYS: Final = "DOVETAIL_SEAL_KEYS"
 

@@ -25,7 +25,12 @@ from collections.abc import Callable
 from typing import Final, Protocol, runtime_checkable
 
 from ..errors import DovetailError
-from ..settings import SCAN_PAGE
+
+SCAN_PAGE: Final = 100
+"""Entries of one page of `Store.scan`."""
+MAX_PUBSUB_MESSAGE_BYTES: Final = 16 << 20
+"""Size of one published message."""
+
 
 MessageCallback = Callable[[bytes], None]
 GAP: Final = ""

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ..settings import SCAN_PAGE
-from .base import MessageCallback, StoreFull, entry_name, split
+from .base import SCAN_PAGE, MessageCallback, StoreFull, entry_name, split
 from .topic_listeners import TopicListeners
 
 MEMORY_STORE_ENTRIES: Final = 10_000

@@ -21,14 +21,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from .base import GAP, MessageCallback, StoreError, StoreUnavailable
-from .store_limits import (
-    MAX_PUBSUB_BACKLOG_BYTES,
-    MAX_PUBSUB_MESSAGE_BYTES,
-    PUBSUB_FOLDER_SETTLE_NS,
-    PUBSUB_LISTEN_BACKLOG,
-)
+from .base import GAP, MAX_PUBSUB_MESSAGE_BYTES, MessageCallback, StoreError, StoreUnavailable
 from .topic_listeners import TopicListeners
+
+MAX_PUBSUB_BACKLOG_BYTES: Final = 64 << 20
+"""Unsent bytes for one process before it is disconnected."""
+PUBSUB_LISTEN_BACKLOG: Final = 128
+"""Processes that may connect to a socket before the first is accepted."""
+PUBSUB_FOLDER_SETTLE_NS: Final = 100_000_000
+"""Age in nanoseconds after which the modification time of the socket folder is reliable."""
+
 
 log = logging.getLogger("dovetail.stores")
 

@@ -10,12 +10,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..core.channel import Call, Notice
 from ..core.principal import Principal
 from .base import Store, StoreFull, split
-from .store_limits import BYTES_PER_SLOT, MAX_BUCKET_SCANS, RANDOM_SLOT_TRIES, SLOTS_PER_BUCKET
+
+BYTES_PER_SLOT: Final = 64 << 10
+"""Bytes of a stored entry that one quota slot covers."""
+SLOT_LIFETIME: Final = 30 * 86_400.0
+"""A slot expires if its entry is not written for this long."""
+SLOTS_PER_BUCKET: Final = 256
+"""Slots in one bucket of a quota."""
+MAX_BUCKET_SCANS: Final = 8
+"""Buckets that are searched for a free slot. With more buckets, a few free slots may be missed."""
+RANDOM_SLOT_TRIES: Final = 3
+"""Random slots that are tried before buckets are searched."""
 
 
 class Quota:

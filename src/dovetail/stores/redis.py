@@ -19,21 +19,37 @@ from urllib.parse import unquote
 
 from ..errors import DovetailError
 from ..extras import missing
-from ..settings import SCAN_PAGE
 from . import redis_scripts as scripts
-from .base import GAP, MessageCallback, StoreError, StoreFull, StoreUnavailable, StoreUnreadable, split
-from .store_limits import (
+from .base import (
+    GAP,
     MAX_PUBSUB_MESSAGE_BYTES,
-    REDIS_BLOCK_TIMEOUT,
-    REDIS_DEDUPLICATION_PERIOD,
-    REDIS_MAX_RETRIES,
-    REDIS_MAX_STREAM_BYTES,
-    REDIS_MAX_STREAM_MESSAGES,
-    REDIS_MIN_STREAM_MESSAGES,
-    REDIS_RETRY_DELAY,
-    REDIS_TIMEOUT,
+    SCAN_PAGE,
+    MessageCallback,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnreadable,
+    split,
 )
 from .topic_listeners import TopicListeners
+
+REDIS_TIMEOUT: Final = 3.0
+"""How long Redis may take to connect and to respond. An operation with its retries takes at most twice that."""
+REDIS_MAX_RETRIES: Final = 3
+"""Retries of one command after a lost connection."""
+REDIS_RETRY_DELAY: Final = 0.1
+"""Delay before the first retry. It doubles with each further one."""
+REDIS_DEDUPLICATION_PERIOD: Final = 60.0
+"""How long Redis stores the result of a command, so that a retried command is applied once."""
+REDIS_MAX_STREAM_MESSAGES: Final = 10_000
+"""Published messages that Redis retains for processes that lost their connection."""
+REDIS_MAX_STREAM_BYTES: Final = 64 << 20
+"""Approximate size of the retained messages of one size class."""
+REDIS_MIN_STREAM_MESSAGES: Final = 16
+"""Retained messages, however large they are."""
+REDIS_BLOCK_TIMEOUT: Final = 2.0
+"""How long one blocking read of the stream waits for messages."""
+
 
 log = logging.getLogger("dovetail.stores")
 

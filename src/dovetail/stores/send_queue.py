@@ -5,9 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from typing import Final
 
 from .base import GAP, Store, StoreError, StoreFull, StoreUnavailable
-from .store_limits import MAX_SEND_QUEUE_BYTES, SEND_QUEUE_RETRY_DELAY, SEND_QUEUE_TIMEOUT
+
+MAX_SEND_QUEUE_BYTES: Final = 64 << 20
+"""Messages in a send queue; the oldest are dropped beyond that."""
+SEND_QUEUE_TIMEOUT: Final = 30.0
+"""How long a message waits for a store that is unavailable."""
+SEND_QUEUE_RETRY_DELAY: Final = 0.5
+"""Delay between attempts to publish a message."""
+
 
 log = logging.getLogger("dovetail.stores")
 

@@ -14,17 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..settings import SCAN_PAGE
-from .base import MessageCallback, StoreFull, StoreUnavailable, StoreUnreadable, entry_name, split
+from .base import SCAN_PAGE, MessageCallback, StoreFull, StoreUnavailable, StoreUnreadable, entry_name, split
 from .pubsub import PubSub
 from .sqlite_writer import SqliteWriter, is_locked, store_error
-from .store_limits import (
-    SQLITE_BUSY_TIMEOUT,
-    SQLITE_RETRY_DELAY,
-    SQLITE_STORE_BYTES,
-    SQLITE_SWEEP_ENTRIES,
-    SQLITE_SWEEP_INTERVAL,
-)
+
+SQLITE_STORE_BYTES: Final = 4 << 30
+"""Default size limit of a SQLite store."""
+SQLITE_BUSY_TIMEOUT: Final = 5.0
+"""How long a write waits for the lock of another process."""
+SQLITE_RETRY_DELAY: Final = 0.01
+"""Delay between attempts to set up a new file that another process is setting up too."""
+SQLITE_SWEEP_ENTRIES: Final = 500
+"""Expired entries that one sweep deletes."""
+SQLITE_SWEEP_INTERVAL: Final = 5.0
+"""Minimum time between two sweeps."""
+
 
 T = TypeVar("T")
 

@@ -15,11 +15,14 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from .base import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
-from .store_limits import SQLITE_MAX_BATCH
+
+SQLITE_MAX_BATCH: Final = 256
+"""Work items in one transaction."""
+
 
 T = TypeVar("T")
 

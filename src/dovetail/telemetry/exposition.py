@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .metric_definitions import FAMILIES, Family
-from .metric_limits import BUCKETS
+from .metric_definitions import BUCKETS, FAMILIES, Family
 from .shared_registry import Labels, Numbers
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,7 +6,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from .metric_limits import BUCKETS, NAMES, SERIES
+NAMES: Final = 1000
+"""Tools, prompts and resources with numbers of their own; the rest are counted together."""
+SERIES: Final = 256
+"""Sets of labels of any other metric; the rest are counted together."""
+BUCKETS: Final = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+"""The upper ends of the buckets of every histogram, in seconds."""
+
 
 Kind = Literal["counter", "gauge", "histogram"]
 Together = Literal["sum", "max", "min"]

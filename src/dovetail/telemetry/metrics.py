@@ -24,14 +24,12 @@ from msgspec import Raw, Struct
 
 from ..core.endpoint import LISTEN
 from ..drivers.middleware_chain import Middleware, Next, Request
-from ..errors import DovetailError, RemoteProtocolError
+from ..errors import NAME_ECHO, DovetailError, RemoteProtocolError
 from ..middleware.call_outcome import Outcome, code_of, of_error, of_result
 from ..model import CallToolResult
-from ..settings import NAME_ECHO
 from .exposition import write
-from .metric_definitions import FAMILIES
-from .metric_limits import BUCKETS, NAMES, OTHER
-from .shared_registry import Labels, Numbers, Table, enter, gather, merge
+from .metric_definitions import BUCKETS, FAMILIES, NAMES
+from .shared_registry import OTHER, Labels, Numbers, Table, enter, gather, merge
 
 if TYPE_CHECKING:
     from ..server import Server

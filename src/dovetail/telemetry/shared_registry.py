@@ -19,7 +19,18 @@ import msgspec
 from msgspec import Struct
 
 from .metric_definitions import FAMILIES, Family
-from .metric_limits import CELLS, LOCK_PAUSE, LOCK_TRIES, NAME_LENGTH, OTHER
+
+CELLS: Final = 32_768
+"""Numbers one process can hold; 8 bytes each, in a file that is as large as what was written to it."""
+NAME_LENGTH: Final = 128
+"""Characters of a label."""
+OTHER: Final = "(other)"
+"""The label of everything that is counted together."""
+LOCK_TRIES: Final = 50
+"""Attempts to lock the folder."""
+LOCK_PAUSE: Final = 0.002
+"""Seconds between two attempts to lock the folder."""
+
 
 Labels = tuple[str, ...]
 _SIZE: Final = CELLS * 8

@@ -33,7 +33,7 @@ from ..drivers.middleware_chain import Middleware, Next, Request, Respond
 from ..errors import DovetailError
 from ..extras import missing
 from ..middleware.call_outcome import code_of, of_error, of_result
-from .metric_limits import BUCKETS, NAME_LENGTH, URI_LENGTH
+from .metric_definitions import BUCKETS
 
 try:
     from opentelemetry import context as contexts
@@ -42,6 +42,12 @@ except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] != "opentelemetry":
         raise
     raise missing("opentelemetry", "tracing") from None
+
+NAME_LENGTH: Final = 128
+"""Characters of a label."""
+URI_LENGTH: Final = 1024
+"""Characters of an address in a span."""
+
 
 log = logging.getLogger("dovetail.tracing")
 

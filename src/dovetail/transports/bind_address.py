@@ -5,18 +5,21 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
 from ..errors import DovetailError
-from ..settings import HTTP_BACKLOG, HttpOptions
+from ..settings import HttpOptions
 from . import unix
 from .loopback import is_loopback
 
 if TYPE_CHECKING:
     import ssl
+
+HTTP_BACKLOG: Final = 2048
+"""Connections that may wait to be accepted."""
 
 
 class BindAddress(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..core.channel import Process, Receiver
+from ..core.channel import LAST_WORDS, Process, Receiver
 from ..errors import DovetailError, TransportError
-from ..settings import LAST_WORDS, Limits
+from ..settings import Limits
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
 

@@ -18,15 +18,16 @@ from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from ..drivers.run import GRACE_SECONDS
 from ..drivers.thread_pool import DaemonExecutor, ThreadPool, kill_all
-from ..settings import (
-    GRACE_SECONDS,
-    TEARDOWN_SECONDS,
-)
 from ..telemetry.crash_report import reported
 
 if TYPE_CHECKING:
     from ..drivers.duplex import Duplex
+
+TEARDOWN_SECONDS: Final = 1.0
+"""Seconds for what is left after the last connection."""
+
 
 DRAIN_SECONDS: Final = 5.0
 """For calls to finish after SIGTERM."""

@@ -10,8 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from ..settings import STREAM_CHUNK
-from .read_buffer import shared_buffer, taken
+from .read_buffer import STREAM_CHUNK, shared_buffer, taken
 from .stream import LineLink, lost_because
 
 Over = Callable[[OSError | None], None]

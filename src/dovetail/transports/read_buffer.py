@@ -9,8 +9,11 @@ connections, as long as each takes the bytes out at once.
 from __future__ import annotations
 
 import threading
+from typing import Final
 
-from ..settings import STREAM_CHUNK
+STREAM_CHUNK: Final = 64 << 10
+"""Bytes read at once, and the high-water mark of a write buffer unless the link has another: the size of a
+pipe."""
 
 
 class _Buffer(threading.local):

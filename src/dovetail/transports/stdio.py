@@ -19,8 +19,8 @@ from typing import Any
 from ..core.channel import Service
 from ..core.principal import Principal
 from ..drivers.duplex import Duplex, accept, lifespan
+from ..drivers.run import GRACE_SECONDS
 from ..errors import TransportError
-from ..settings import GRACE_SECONDS
 from . import main_loop
 from .pipes import PipeSink, PipeSource
 from .stream import LineLink, Sink, Source

@@ -19,11 +19,9 @@ from ..core.channel import Receiver, Service
 from ..core.limits import RETRY_SECONDS, UNCOUNTED_BYTES
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..drivers.heartbeat import Heartbeat
+from ..drivers.run import GRACE_SECONDS
 from ..errors import Refusal, RequestTimeout, TransportError
-from ..settings import (
-    GRACE_SECONDS,
-    Limits,
-)
+from ..settings import Limits
 from . import main_loop, unix
 from .bind_address import why_not_bound
 from .loopback import is_loopback

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..settings import STREAM_CHUNK
+from .read_buffer import STREAM_CHUNK
 from .stream import LineLink, lost_because
 
 

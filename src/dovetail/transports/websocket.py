@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from .. import extras
+from ..client.conversation import TURN_BYTES, TURN_MESSAGES
 from ..client.http_client import StatusError
 from ..core.channel import Link, Receiver
 from ..drivers.heartbeat import Heartbeat
 from ..errors import RequestTimeout, TransportError
-from ..settings import TURN_BYTES, TURN_MESSAGES, Limits
+from ..settings import Limits
 from .http.client.connect_socket import dial
 from .http.client.http_requests import quote, status_advice
 from .http.client.url_parts import shown

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -21,7 +21,6 @@ from msgspec.structs import fields, replace
 from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CacheableResult, Error, Implementation, InputRequiredResult, Result
 from ..model.meta import SERVER_INFO
-from ..settings import CODECS_KEPT, DECODERS_KEPT, REREAD_BYTES, REREAD_VALUES
 from .dialects import OFFICIAL
 from .dialects.dialect import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.downgrade import Sieve
@@ -29,6 +28,7 @@ from .fallback_decoding import explain, known_blocks
 from .frames import (
     CARRIAGE_RETURN,
     LINE_FEED,
+    REREAD_BYTES,
     UNREADABLE,
     ErrorFrame,
     NotificationFrame,
@@ -40,6 +40,14 @@ from .frames import (
 from .methods import METHODS, Method, OpenParams, Reader, result_type_of
 from .revisions import Revision, sieve_for
 from .shared_params import ParamsFor
+
+REREAD_VALUES: Final = 16 << 10
+"""Bytes up to which a large invalid message is decoded again if it has few values."""
+CODECS_KEPT: Final = 64
+"""Codecs that are cached."""
+DECODERS_KEPT: Final = 256
+"""Decoders that are cached."""
+
 
 _EMPTY = Raw(b"{}")
 _UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)

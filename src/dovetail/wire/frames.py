@@ -28,14 +28,16 @@ from typing import Any, Final, NoReturn
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..errors import RemoteProtocolError
-from ..settings import (
-    BATCH_DECODERS_KEPT,
-    LONGEST_ID,
-    NAME_ECHO,
-    REREAD_BYTES,
-)
+from ..errors import NAME_ECHO, RemoteProtocolError
 from .duplicate_keys import decode_members, twice
+
+LONGEST_ID: Final = 1024
+"""Characters of a request id or a progress token: they are stored in tables and sent back."""
+REREAD_BYTES: Final = 256 << 10
+"""Bytes from which on an invalid message is not decoded a second time in full."""
+BATCH_DECODERS_KEPT: Final = 8
+"""Decoders of batches that are cached, one for each limit."""
+
 
 SHALLOW_BYTES: Final = 4096
 SHALLOW_DEPTH: Final = 8

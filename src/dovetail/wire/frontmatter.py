@@ -6,6 +6,12 @@ from typing import Any, Final
 
 from ..safe_yaml import YamlError, load_yaml
 
+SKILL_FILES: Final = 512
+"""Files of one skill (SEP-2640)."""
+SKILL_BYTES: Final = 16 << 20
+"""Bytes of one skill (SEP-2640)."""
+
+
 MAX_CHARACTERS: Final = 64 << 10
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 10_000

@@ -12,19 +12,22 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..errors import RegistrationError, RemoteProtocolError
+from ..errors import NAME_ECHO, RegistrationError, RemoteProtocolError
 from ..json_schema.keywords import BY_NAME, VALUES
 from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..model.meta import PROTOCOL_VERSION
-from ..settings import HEADS_KEPT, NAME_ECHO
 from ..shapes import is_list, is_object
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
+
+HEADS_KEPT: Final = 64
+"""Header blocks of requests that are cached."""
+
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"

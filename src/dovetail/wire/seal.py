@@ -24,8 +24,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from ..settings import SEAL_KEYS_KEPT, Limits
+from ..settings import Limits
 from .frames import UNREADABLE
+
+SEAL_KEYS_KEPT: Final = 64
+"""Derived keys that are cached."""
+
 
 OWN_TOKENS_KEPT: Final = 1024
 OWN_TOKEN_LENGTH: Final = 1024

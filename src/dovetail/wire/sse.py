@@ -16,8 +16,11 @@ from typing import Final
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
-from ..settings import LONGEST_EVENT_ID
 from .frames import CARRIAGE_RETURN, LINE_FEED, too_large
+
+LONGEST_EVENT_ID: Final = 1024
+"""Characters of an event id: it is stored and sent back."""
+
 
 EVENT_LINES: Final = 64 << 10
 """Lines of one event of an event stream."""

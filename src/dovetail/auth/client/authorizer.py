@@ -11,12 +11,12 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...client.auth import AuthRequest
 from ...client.http_client import Send
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import LOGIN_PAUSE, SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
 from ..core import combined_challenge as demands
 from ..core.auth_errors import AuthError
 from ..core.combined_challenge import Demand
@@ -27,6 +27,16 @@ from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
 from .flow_runner import Driver, T, User
 from .storage import MemoryTokens, TokenStorage
+
+LOGIN_PAUSE: Final = 60.0
+"""Seconds after a login that failed in which calls do not open the browser again: they fail with the same
+reason."""
+STEP_UPS: Final = 2
+"""How often the same scopes are asked for because a server did not find them sufficient."""
+STEP_UPS_KEPT: Final = 64
+"""Different sets of scopes that a server may ask for one after the other."""
+SERVERS_AUTHORIZED: Final = 1000
+"""Servers that one authorization object remembers; the one used longest ago is forgotten."""
 
 
 class World:

@@ -11,14 +11,23 @@ import inspect
 import sys
 import webbrowser
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from ..auth_settings import CALLBACK_CONNECTIONS, CALLBACK_SIZE, CALLBACK_WAIT, LOGIN_SECONDS
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.authorization import same_state
 from ..core.steps import Show
+
+LOGIN_SECONDS: Final = 300.0
+"""Seconds a user has to log in."""
+CALLBACK_SIZE: Final = 16 << 10
+"""Bytes of the request that a browser comes back with."""
+CALLBACK_CONNECTIONS: Final = 32
+"""Connections to the loopback port at once while a login is under way."""
+CALLBACK_WAIT: Final = 10.0
+"""Seconds one of them has to say what it wants."""
+
 
 PATH = "/callback"
 _HEAD = (

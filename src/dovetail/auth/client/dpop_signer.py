@@ -5,20 +5,24 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from ...client.auth import AuthRequest
 from ...client.http_client import Send
-from ..auth_settings import NONCE_LENGTH, NONCES_KEPT
 from ..core import combined_challenge as demands
 from ..core import oauth_urls
 from ..core.combined_challenge import Demand
 from ..core.flow import Held
 from .authorizer import Authorizer
 from .signing import KeySigner, digest
+
+NONCES_KEPT: Final = 64
+"""Origins whose nonce for proofs is remembered."""
+NONCE_LENGTH: Final = 1024
+"""Characters of such a nonce."""
 
 
 class KeyProver:

@@ -6,23 +6,28 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 from urllib.parse import parse_qsl
 
 from ...client.http_client import Send
 from ...errors import TransportError
-from ...settings import REDIRECTS
 from ...transports.http.client.guarded_fetch import (
     NETWORK_CAUSES,
+    REDIRECTS,
     AddressGuard,
     BlockedAddress,
     guarded_fetch,
 )
-from ..auth_settings import AUTHORIZATION_SECONDS, METADATA_SIZE
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.steps import Answer, Ask, Browse, Flow, Listen, Load, Pause, Progress, Save, Show, Step, Supply
 from .storage import TokenStorage
+
+METADATA_SIZE: Final = 256 << 10
+"""Bytes of a metadata document, and of any other answer of an authorization server."""
+AUTHORIZATION_SECONDS: Final = 20.0
+"""Seconds one request of a flow may take, its answer included."""
+
 
 T = TypeVar("T")
 log = logging.getLogger("dovetail.auth")

@@ -7,12 +7,12 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from ...client.auth import AuthRequest
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import AUTHORIZATION_SECONDS, EXCHANGED_SECONDS, REFUSALS_KEPT, REFUSED_SECONDS
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.registration import NONE, SECRET_BASIC, SECRET_POST, Identity
@@ -21,8 +21,16 @@ from ..core.scopes import scope_list
 from ..core.token_exchange import Endpoint, exchange, find_endpoint, known_endpoint
 from ..core.token_set import Tokens
 from .authorizer import World
-from .flow_runner import Driver
+from .flow_runner import AUTHORIZATION_SECONDS, Driver
 from .storage import MemoryTokens
+
+EXCHANGED_SECONDS: Final = 300.0
+"""Seconds for which an exchanged token is used whose end nobody said."""
+REFUSALS_KEPT: Final = 1000
+"""Tokens of callers of which it is remembered, for `REFUSED_SECONDS`, that nothing is given for them."""
+REFUSED_SECONDS: Final = 10.0
+"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
+
 
 _METHODS = (NONE, SECRET_BASIC, SECRET_POST)
 

@@ -14,14 +14,17 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from ...extras import missing
-from ..auth_settings import STORE_LOCK_POLL
 from ..core.auth_errors import AuthError
 from ..core.steps import Quiet
+
+STORE_LOCK_POLL: Final = 0.05
+"""Seconds between two looks whether another process has renewed a token."""
+
 
 Key = tuple[str, ...]
 _NO_LINK = 0 if sys.platform == "win32" else os.O_NOFOLLOW

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from ...core.principal import Principal
-from ..auth_settings import FOREVER
 from .scopes import Hierarchy, scopes_of
+
+FOREVER: Final = 1e15
+"""Seconds since the epoch; no token says anything about a later moment."""
 
 
 class Refused(Exception):

@@ -6,17 +6,22 @@ Registered by RFC 7591 or described by a Client ID Metadata Document, it is the 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from ..auth_settings import CLIENT_BYTES, REDIRECT_URIS
 from . import oauth_urls
 from .auth_errors import AuthError
 from .oauth_error import Denial, Unrecognised
 from .registration import NONE, SECRET_BASIC, SECRET_POST
+
+CLIENT_BYTES: Final = 1500
+"""Bytes of what a client registers: all of it travels in its client_id."""
+REDIRECT_URIS: Final = 16
+"""Redirect URIs of one client."""
+
 
 METHODS = (NONE, SECRET_POST, SECRET_BASIC)
 SCHEMES = ("cursor", "vscode", "vscode-insiders", "windsurf", "zed")

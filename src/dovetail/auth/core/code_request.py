@@ -11,11 +11,14 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
 from msgspec import Struct
 
-from ..auth_settings import PARAMETER_LENGTH
 from . import oauth_urls
 from .oauth_error import Denial
 from .pkce import s256
 from .scopes import scope_list
+
+PARAMETER_LENGTH: Final = 4096
+"""Characters of one parameter of an authorization or token request."""
+
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")

@@ -8,16 +8,20 @@ are their own authorization server, with or without metadata.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import UNSET, Struct
 
 from ...wire.revisions import ASSUMED
-from ..auth_settings import AUTHORIZATION_SERVERS
 from . import oauth_urls, resource
 from .auth_errors import AuthError, Fault
 from .combined_challenge import Demand
 from .resource import ProtectedResource
 from .steps import Answer, Ask, Flow, Progress, ask
+
+AUTHORIZATION_SERVERS: Final = 16
+"""Issuers of one server that are looked at."""
+
 
 Strings = tuple[str, ...]
 

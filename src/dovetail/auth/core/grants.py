@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from ..auth_settings import DEVICE_INTERVAL, DEVICE_SECONDS
 from . import oauth_urls
 from .auth_errors import AuthError
 from .authorization import begin, read_redirect
@@ -18,6 +17,12 @@ from .token_endpoint import Signer, authenticate_client, request_tokens
 from .token_error_response import refused
 from .token_exchange import IssuedToken, ask_exchange, known_endpoint
 from .token_set import Tokens, check_token
+
+DEVICE_INTERVAL: Final = 5.0
+"""Seconds between two questions whether the user has typed in the code (RFC 8628)."""
+DEVICE_SECONDS: Final = 1800.0
+"""Seconds that a device code is waited for, whatever its lifetime."""
+
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"

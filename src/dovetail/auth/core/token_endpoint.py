@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from ..auth_settings import ASSERTION_SECONDS
 from .auth_errors import AuthError
 from .client_authentication import authenticate
 from .discovery import Place
@@ -13,6 +12,10 @@ from .registration import PRIVATE_KEY, SECRET_BASIC, SECRET_POST, Registration
 from .steps import Answer, Ask, Flow, Prover, Sources, ask, post
 from .token_error_response import read_error, refused
 from .token_set import Tokens, read_tokens
+
+ASSERTION_SECONDS: Final = 60.0
+"""Seconds for which a signed assertion of ours is good."""
+
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from ..auth_settings import ERROR_WORDS
 from .auth_errors import AuthError, Fault
 from .steps import Answer
+
+ERROR_WORDS: Final = 200
+"""Characters that are shown of what an authorization server says about a refusal."""
+
 
 _CODE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,100}")
 _FAULTS: dict[str, Fault] = {

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from ..auth_settings import RENEWAL_MARGIN, TOKEN_SIZE
 from .auth_errors import AuthError
 from .steps import Answer, Quiet
+
+RENEWAL_MARGIN: Final = 30.0
+"""Seconds before its end at which a token is renewed; a tenth of its lifetime where that is less."""
+TOKEN_SIZE: Final = 64 << 10
+"""Characters of a token; it goes with every request."""
+
 
 # RFC 6750, 2.1: b64token; what else is visible ASCII does no harm in a header.
 _TOKEN = re.compile(r"[!-~]+")

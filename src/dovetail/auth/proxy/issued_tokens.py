@@ -18,21 +18,12 @@ import msgspec
 from ...core.principal import Principal
 from ...errors import DovetailError
 from ...stores.base import StoreError
-from ..auth_settings import (
-    ACCESS_SECONDS,
-    LOGINS_KEPT,
-    PROVIDER_LEASE,
-    REFRESH_SECONDS,
-    REMEMBERED_SECONDS,
-    RENEWAL_MARGIN,
-    RENEWAL_POLL,
-    TOKENS_VERIFIED,
-)
 from ..core.client_metadata import ProxyClient
 from ..core.code_request import check_resource, parameters, proves
 from ..core.oauth_error import Denial
+from ..core.token_set import RENEWAL_MARGIN
 from ..server.fair_eviction import FairPlaces
-from ..server.verified_tokens import VerifiedTokens
+from ..server.verified_tokens import TOKENS_VERIFIED, VerifiedTokens
 from ..server.verifier import InvalidToken, Unavailable
 from ..server.verifier_routes import PageAnswer, PageRequest
 from .login_records import Code, Issued, Login
@@ -41,7 +32,20 @@ from .proxy_login import Place
 from .proxy_pages import ANYBODY, json_answer
 from .registered_clients import ProxyClients
 from .sealed_records import Vault
-from .user_logins import Users, digest_of
+from .user_logins import REFRESH_SECONDS, Users, digest_of
+
+LOGINS_KEPT: Final = 3_000
+"""Logins that a proxy without a store keeps in its memory; of one more the one used longest ago is over of the user
+who has most."""
+ACCESS_SECONDS: Final = 3600.0
+"""Seconds that an access token of ours lives, unless the provider's ends before and cannot be renewed."""
+REMEMBERED_SECONDS: Final = 10.0
+"""Seconds for which a token of ours is believed without a look into the store; revocations are told at once."""
+PROVIDER_LEASE: Final = 30.0
+"""Seconds for which one process alone renews what the provider gave for a login."""
+RENEWAL_POLL: Final = 0.05
+"""Seconds between two looks whether it has."""
+
 
 log = logging.getLogger("dovetail.auth")
 LOGIN: Final = "dovetail.login"

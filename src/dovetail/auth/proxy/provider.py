@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import CLAIMS_BYTES
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.client_authentication import authenticate
@@ -25,6 +24,9 @@ from ..server.json_documents import ask, fetch
 from ..server.jwt import JwtVerifier
 from ..server.verifier import InvalidToken, Unavailable
 from .login_records import ProviderTokens
+
+CLAIMS_BYTES: Final = 16 << 10
+"""Bytes of what a provider says about a user that are kept."""
 
 
 class Endpoints(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from ...core.principal import Principal
 from ...stores.base import StoreError
-from ..auth_settings import CODE_SECONDS, CONSENT_SECONDS, LOGINS_WAITING
 from ..core import oauth_urls
 from ..core.client_metadata import choose_redirect
 from ..core.code_request import CodeRequest, parameters, read_code_request, redirect_to
@@ -37,6 +36,15 @@ from .proxy_pages import consent_page, error_page, redirect
 from .registered_clients import ProxyClients
 from .sealed_records import Vault
 from .user_logins import digest_of
+
+CONSENT_SECONDS: Final = 600.0
+"""Seconds a user has for the consent page and the provider's login together, each."""
+LOGINS_WAITING: Final = 2_000
+"""Users who have agreed and are at the provider, of one process: of one more the oldest begins again of the address
+that has most."""
+CODE_SECONDS: Final = 60.0
+"""Seconds for which a code of ours may be redeemed, once."""
+
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _FLAGS: Final = "; Path=/; Secure; HttpOnly; SameSite=Lax"

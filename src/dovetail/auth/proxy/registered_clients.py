@@ -11,28 +11,33 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import (
-    CLIENT_DOCUMENT_BYTES,
-    CLIENT_DOCUMENT_FETCHES,
-    CLIENT_DOCUMENT_FETCHES_OF_HOST,
-    CLIENT_DOCUMENT_SECONDS,
-    CLIENT_DOCUMENTS,
-    PARAMETER_LENGTH,
-    REFUSED_SECONDS,
-)
 from ..core.auth_errors import AuthError
 from ..core.client_metadata import ProxyClient, read_document, read_registration
-from ..core.code_request import basic_credentials
+from ..core.code_request import PARAMETER_LENGTH, basic_credentials
 from ..core.oauth_error import Denial, Unrecognised
 from ..core.registration import NONE, SECRET_BASIC, check_document_url
 from ..server.json_documents import fetch
 from ..server.verifier import Unavailable
 from .login_records import Named
 from .sealed_records import Vault
+
+REFUSED_SECONDS: Final = 10.0
+"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
+CLIENT_DOCUMENT_BYTES: Final = 16 << 10
+"""Bytes of a Client ID Metadata Document."""
+CLIENT_DOCUMENTS: Final = 1000
+"""Client ID Metadata Documents that are remembered, and as many URLs that have none."""
+CLIENT_DOCUMENT_SECONDS: Final = 300.0
+"""Seconds for which a Client ID Metadata Document is remembered."""
+CLIENT_DOCUMENT_FETCHES: Final = 64
+"""Client ID Metadata Documents fetched at once; a login that needs one more is refused for the moment."""
+CLIENT_DOCUMENT_FETCHES_OF_HOST: Final = 4
+"""Client ID Metadata Documents fetched from one host at once."""
+
 
 T = TypeVar("T")
 _PREFIX = "dt-"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import msgspec
 
-from ..auth_settings import LOGINS_OF_USER, REFRESH_SECONDS
 from .login_records import Held, Login, Reference
 from .sealed_records import Vault
+
+LOGINS_OF_USER: Final = 32
+"""Logins of one user; of one more the one used longest ago is over."""
+REFRESH_SECONDS: Final = 30 * 86400.0
+"""Seconds after its last use at which a login ends for good."""
 
 
 class Users:

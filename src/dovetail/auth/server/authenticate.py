@@ -8,12 +8,11 @@ request is served, whoever exchanges tokens finds it in `proven.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ...core.principal import Principal
 from ...core.rights import MissingScope
 from ...errors import DovetailError, http_status
-from ...settings import LONGEST_TOKEN
 from ...stores.base import Store
 from ...stores.quotas import quota_owner
 from ...wire.seal import Seal
@@ -24,6 +23,9 @@ from .current_token import proof
 from .dpop_validator import ALGORITHMS, InvalidProof, MissingNonce, Proofs
 from .verifier import InvalidToken, Unavailable, as_verifier
 from .verifier_routes import Page, PageAnswer, PageRequest
+
+LONGEST_TOKEN: Final = 16 << 10
+"""Characters of an Authorization header; a longer one is refused without reading it."""
 
 
 class Head(Protocol):

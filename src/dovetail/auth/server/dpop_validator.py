@@ -16,10 +16,19 @@ from ...core.principal import Principal
 from ...errors import ProtocolError
 from ...stores.base import Store, StoreError
 from ...wire.seal import Seal
-from ..auth_settings import PROOF_NONCE_SECONDS, PROOF_SECONDS, PROOF_SIZE, PROOFS_KEPT
 from ..core.oauth_urls import origin_of
 from ..core.pkce import base64url
 from .verifier import InvalidToken, Unavailable
+
+PROOF_SECONDS: Final = 300.0
+"""Seconds by which the ``iat`` of a DPoP proof may be before or after the server's time (SEP-1932)."""
+PROOF_NONCE_SECONDS: Final = 300.0
+"""Seconds for which a nonce of the server is accepted in DPoP proofs."""
+PROOF_SIZE: Final = 8 << 10
+"""Characters of a proof."""
+PROOFS_KEPT: Final = 500_000
+"""Proofs that are remembered; only those of callers with a good token are."""
+
 
 ALGORITHMS: Final = (
     "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512", "EdDSA", "Ed25519",

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from ...core.principal import Principal
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, TOKENS_VERIFIED
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.claims import Expected, Refused, principal_of
 from ..core.client_authentication import basic_header
 from ..core.scopes import Hierarchy
 from .json_documents import fetch
-from .verified_tokens import VerifiedTokens
+from .keys import REFUSED_SECONDS
+from .verified_tokens import TOKENS_VERIFIED, VerifiedTokens
 from .verifier import InvalidToken, Scope, Unavailable, Verifier
+
+INTROSPECTION_SECONDS: Final = 60.0
+"""Seconds for which the answer of an introspection is believed, if the token lives that long."""
+INTROSPECTIONS: Final = 64
+"""Questions to one introspection endpoint at once; a caller more is asked to come back."""
 
 
 class IntrospectionVerifier(Verifier):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 import msgspec
 
 from ...errors import DovetailError
 from ...transports.http.client.guarded_fetch import AddressGuard, Fetched, guarded_fetch
-from ..auth_settings import DOCUMENT_BYTES, DOCUMENT_SECONDS
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from .verifier import Unavailable
+
+DOCUMENT_BYTES: Final = 512 << 10
+"""Bytes of a key set, of metadata, and of the answer of an introspection."""
+DOCUMENT_SECONDS: Final = 10.0
+"""Seconds one of them may take, from the connection to the last byte."""
+
 
 log = logging.getLogger("dovetail.auth")
 

@@ -9,13 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from ...core.principal import Principal
-from ..auth_settings import KEYS_SECONDS, TOKENS_VERIFIED
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.claims import Expected, Refused, principal_of
 from ..core.scopes import Hierarchy
-from .keys import FetchedKeys, Key, KeySet, payload_of
-from .verified_tokens import VerifiedTokens
+from .keys import KEYS_SECONDS, FetchedKeys, Key, KeySet, payload_of
+from .verified_tokens import TOKENS_VERIFIED, VerifiedTokens
 from .verifier import InvalidToken, Scope, Verifier
 
 ASYMMETRIC: Final = (

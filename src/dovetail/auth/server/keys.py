@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from ...extras import missing
-from ...settings import LONGEST_TOKEN
 from ...transports.http.client.guarded_fetch import AddressGuard
-from ..auth_settings import KEY_REFRESHES, KEYS_PATIENCE, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
 from ..core import oauth_urls
+from .authenticate import LONGEST_TOKEN
 from .json_documents import fetch
 from .verifier import Unavailable
 
@@ -29,6 +28,20 @@ except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("joserfc", "cryptography"):
         raise
     raise missing("joserfc", "verifying tokens") from None
+
+REFUSED_SECONDS: Final = 10.0
+"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
+KEYS_SECONDS: Final = 600.0
+"""Seconds after which a key set is fetched again, although nothing seems to be missing."""
+KEYS_PATIENCE: Final = 1.0
+"""Seconds that a caller waits for newer keys while there are older ones."""
+KEYS_READ: Final = 64
+"""Keys of one set that are read."""
+KEYS_TRIED: Final = 8
+"""Keys that are tried on a token that names none."""
+KEY_REFRESHES: Final = 5
+"""Fetches of a key set in a row because of unknown keys; then one each `REFUSED_SECONDS`."""
+
 
 Key = ECKey | RSAKey | OKPKey | OctKey
 _TYPES: dict[str, type[ECKey] | type[RSAKey] | type[OKPKey] | type[OctKey]] = {

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from typing import Final
 
 import msgspec
 
 from ...core.principal import Principal
-from ..auth_settings import TOKENS_VERIFIED_BYTES
+
+TOKENS_VERIFIED: Final = 10_000
+"""Tokens whose verification one verifier remembers."""
+TOKENS_VERIFIED_BYTES: Final = 32 << 20
+"""Bytes, as JSON, of the claims of all remembered tokens."""
 
 
 class VerifiedTokens:

@@ -15,13 +15,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from ...settings import CACHE_BYTES, CACHE_ENTRIES
 from ...wire.methods import METHODS
+
+CACHE_ENTRIES: Final = 1024
+"""Responses that are cached."""
+CACHE_BYTES: Final = 64 << 20
+"""Bytes of cached responses."""
+
 
 CACHEABLE = frozenset(row.name for row in METHODS.values() if row.cacheable and row.extension is None)
 

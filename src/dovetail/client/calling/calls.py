@@ -34,11 +34,7 @@ from ...errors import (
     TransportError,
 )
 from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams, ReadResourceResult
-from ...settings import (
-    SHED_SECONDS,
-    SHORTEST_RETRY,
-    Timeouts,
-)
+from ...settings import Timeouts
 from ...wire.methods import METHODS, Method
 from ..client_config import CachedOptions, CallOptions, ClientConfig, Headers, Timeout
 from ..connecting.client_connection import Connections
@@ -47,6 +43,12 @@ from ..conversation import Conversation
 from ..http_client import StatusError
 from ..reconnect import Life, delay
 from ..server_requests.callbacks import Answers, call_back
+
+SHED_SECONDS: Final = 5.0
+"""The longest wait, in seconds, before a server that sheds load is called again."""
+SHORTEST_RETRY: Final = 0.1
+"""The shortest pause between two attempts, in seconds, whatever the server asks for."""
+
 
 CALL_REPEATS: Final = 2
 """How often one call is repeated by itself after a loss."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ...errors import RemoteProtocolError
 from ...model import ReadResourceResult, Skill, SkillResource
-from ...settings import SKILL_BYTES, SKILL_FILES
-from ...wire.frontmatter import FrontmatterError, read_frontmatter
+from ...wire.frontmatter import SKILL_BYTES, SKILL_FILES, FrontmatterError, read_frontmatter
 from ..client_config import CallOptions
 
 if TYPE_CHECKING:

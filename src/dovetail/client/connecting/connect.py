@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ... import model as m
+from ...core.channel import LAST_WORDS
 from ...core.connection_states import ConnectionMachine
 from ...core.endpoint import Endpoint
 from ...errors import (
@@ -26,8 +27,9 @@ from ...errors import (
     TransportError,
 )
 from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
-from ...settings import LAST_WORDS, LONG_PROBE, Timeouts
+from ...settings import Timeouts
 from ...wire.revisions import BY_NAME, Revision
+from ..client_config import LONG_PROBE
 from ..conversation import Conversation
 from ..http_client import StatusError
 from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported

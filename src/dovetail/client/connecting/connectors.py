@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.channel import Link
-from ...settings import CHALLENGES
-from ..auth import AuthRequest
+from ..auth import CHALLENGES, AuthRequest
 from ..client_config import ClientConfig
 from ..conversation import Conversation
 from ..http_client import Fetch, StatusError

@@ -14,8 +14,11 @@ from msgspec import Struct
 
 from ...errors import ProtocolError, TransportError
 from ...model import CreateMessageRequestParams, CreateMessageResult
-from ...settings import SAMPLER_SECONDS
 from ..http_client import Fetch
+
+SAMPLER_SECONDS: Final = 120.0
+"""Seconds that a model has to respond to a sampling request."""
+
 
 SAMPLER_ANSWER: Final = 16 << 20
 """The largest answer of a model's provider."""

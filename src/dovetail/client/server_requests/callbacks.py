@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
 from pathlib import Path, PurePath
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -23,10 +23,13 @@ from ... import model as m
 from ...core.input_request_checks import check_input_request
 from ...errors import USER_REJECTED, DovetailError, LocalProtocolError, ProtocolError, RequestTimeout
 from ...model.meta import IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
-from ...settings import CALLBACKS_RUNNING
 from ...wire.revisions import Revision, sieve_for
 from ..client_config import Callback, ClientConfig
 from .form_answers import read_answer
+
+CALLBACKS_RUNNING: Final = 10_000
+"""Async callbacks that run at once; further notifications are dropped."""
+
 
 log = logging.getLogger("dovetail.client")
 

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from ...core.channel import EMPTY
 from ...errors import RegistrationError
-from ...settings import SKILL_BYTES, SKILL_FILES
+from ...wire.frontmatter import SKILL_BYTES, SKILL_FILES
 from .skill_folders import MANIFEST, SKILL_DEPTH, IndexedSkill, check_skill_name, file_of, indexed, uri_of
 
 _OWN: Final = ("name", "description")

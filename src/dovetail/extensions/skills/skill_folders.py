@@ -18,8 +18,7 @@ from urllib.parse import quote
 from ...errors import RegistrationError
 from ...model import Skill, SkillResource
 from ...server.resource_readers import is_text
-from ...settings import SKILL_BYTES, SKILL_FILES
-from ...wire.frontmatter import FrontmatterError, read_frontmatter
+from ...wire.frontmatter import SKILL_BYTES, SKILL_FILES, FrontmatterError, read_frontmatter
 
 SKILL_DEPTH: Final = 16
 """Levels of folders that are searched for skills, and that one skill may have."""

@@ -24,13 +24,12 @@ from msgspec.structs import replace
 from ... import model as m
 from ...core.channel import Call, Channel
 from ...core.rights import Right, Rights, hidden, visible
-from ...errors import ProtocolError, RegistrationError, StateError
+from ...errors import URI_ECHO, ProtocolError, RegistrationError, StateError
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
 from ...server.list_pages import Listing
 from ...server.registry.component_options import ResourceOptions, RightOptions
 from ...server.resource_readers import is_text
-from ...settings import URI_ECHO
 from ..base import Extension
 from .in_code import Skill
 from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, read_file

@@ -16,10 +16,13 @@ from msgspec import Struct
 from ...errors import RegistrationError
 from ...json_schema.merging import merged
 from ...json_schema.references import Schema
-from ...settings import FORMS_KEPT
 from ..signatures.annotation_schemas import Schemas
 from ..signatures.custom_types import hook
 from ..signatures.plain_types import encode
+
+FORMS_KEPT: Final = 256
+"""Types whose elicitation form is cached."""
+
 
 FIELD: Final = "value"
 """The name of the only field when the type is not an object."""

@@ -18,9 +18,12 @@ from ... import model as m
 from ...core.input_request_checks import broken_tool_loop
 from ...core.input_rounds import PreparedInput, prepare_input
 from ...errors import RemoteProtocolError
-from ...settings import FORMS_KEPT, QUESTION_LENGTH
 from ...wire.fallback_decoding import explain
-from .elicitation_forms import Form, form_of
+from .elicitation_forms import FORMS_KEPT, Form, form_of
+
+QUESTION_LENGTH: Final = 1024
+"""Characters of an elicitation message up to which its form is cached."""
+
 
 SAMPLE_TOKENS: Final = 1024
 """Tokens a client's model is asked for at most, unless the handler says otherwise."""

@@ -20,10 +20,10 @@ from ...core.principal import Principal
 from ...core.rights import Right, Rights
 from ...errors import RegistrationError
 from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
-from ...settings import NAME_SHOWN
 from ...wire.dialects.dialect import VENDOR
 from ..execution import Run
 from ..signatures.functions import Function
+from ..signatures.validation_errors import NAME_SHOWN
 from .tool_versions import check_version
 
 logger = logging.getLogger("dovetail.server")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack, cast, overload
 
 from msgspec import UNSET
 
@@ -17,7 +17,7 @@ from ...core.principal import Principal
 from ...core.rights import Rights, at
 from ...errors import RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
-from ...settings import LONGEST_DESCRIPTION, Limits
+from ...settings import Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
 from ..execution import HandlerRunner
@@ -49,6 +49,11 @@ from .uri_checks import check_media_type, check_uri
 if TYPE_CHECKING:
     from ...extensions.apps import Apps
     from ..server import Server
+
+LONGEST_DESCRIPTION: Final = 10_000
+"""Characters of a description above which a note is logged, or the registration refused where the dialect says
+so."""
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")

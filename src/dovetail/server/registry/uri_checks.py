@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ...errors import ProtocolError, RegistrationError
+from ...errors import URI_ECHO, ProtocolError, RegistrationError
 from ...model.content import is_media_type
-from ...settings import MATCHED_URI_LENGTH, URI_ECHO
+from .uri_templates import MATCHED_URI_LENGTH
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 # A host without user, port or brackets, then the end of the authority.

@@ -18,7 +18,10 @@ from typing import Final
 from msgspec import Struct
 
 from ...errors import RegistrationError
-from ...settings import MATCHED_URI_LENGTH
+
+MATCHED_URI_LENGTH: Final = 8192
+"""Characters of a URI that templates are tried on; a longer one matches nothing."""
+
 
 _SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.\-]*:"
 _EXPRESSION: Final = r"\{([^{}]*)\}"

@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Raw, Struct, UnsetType
@@ -22,12 +22,15 @@ from msgspec.structs import replace
 
 from ...errors import RegistrationError
 from ...json_schema.references import definition_name
-from ...settings import ANNOTATION_DEPTH, ANNOTATIONS_KEPT
 from ...shapes import is_list, is_object
 from . import constraints, custom_types, pydantic_models
 from .docstrings import Docstring
-from .objects import Field, Shape, shape_of
+from .objects import ANNOTATIONS_KEPT, Field, Shape, shape_of
 from .plain_types import ARRAYS, MAPPINGS, SCALARS, textual_schema
+
+ANNOTATION_DEPTH: Final = 64
+"""Levels of a nested annotation."""
+
 
 Mode = Literal["input", "output"]
 Schema = dict[str, Any]

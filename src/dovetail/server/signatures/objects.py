@@ -12,14 +12,16 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, structs
 from msgspec.structs import replace
 
-from ...settings import ANNOTATIONS_KEPT
 from .docstrings import NOTHING, Docstring, parse
+
+ANNOTATIONS_KEPT: Final = 1024
+"""Annotations and classes whose schema is cached for all tools."""
 
 
 class Field(Struct, frozen=True, eq=False):

@@ -20,11 +20,10 @@ from typing import Any, Final
 from msgspec import NODEFAULT, Struct
 
 from ...errors import RegistrationError
-from ...settings import ANNOTATIONS_KEPT
 from . import pydantic_models
 from .depends import CONTEXT, with_dependencies
 from .docstrings import NOTHING, Docstring, parse
-from .objects import Field
+from .objects import ANNOTATIONS_KEPT, Field
 
 _CONTEXT: Final = r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]"
 """A context imported for type checkers only; nobody else can say what the name means."""

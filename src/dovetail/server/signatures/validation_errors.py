@@ -12,8 +12,13 @@ import msgspec
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
 from ...json_schema.references import target
-from ...settings import HINTS, NAME_SHOWN
 from ...shapes import is_object
+
+HINTS: Final = 3
+"""Unknown arguments of one call for which a similar known name is suggested."""
+NAME_SHOWN: Final = 40
+"""Characters of an unknown argument's name that an error repeats, and that are compared with known names."""
+
 
 MOST_PROBLEMS: Final = 10
 """Things that are said to be wrong with one value; more would not help anybody."""

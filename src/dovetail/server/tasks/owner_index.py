@@ -14,14 +14,15 @@ from urllib.parse import quote
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from ...stores.base import Store, StoreFull
-from ...stores.quotas import Quota, acquire_slot, release
-from ...stores.store_limits import (
-    BYTES_PER_SLOT,
-    MAX_ANONYMOUS_TASK_SLOTS,
-    MAX_TASK_SLOTS,
-    MAX_TASK_SLOTS_PER_PRINCIPAL,
-    SLOT_LIFETIME,
-)
+from ...stores.quotas import BYTES_PER_SLOT, SLOT_LIFETIME, Quota, acquire_slot, release
+
+MAX_TASK_SLOTS_PER_PRINCIPAL: Final = 2000
+"""Quota slots for the large tasks of one principal."""
+MAX_ANONYMOUS_TASK_SLOTS: Final = 10_000
+"""Quota slots for the large tasks of all clients without a principal."""
+MAX_TASK_SLOTS: Final = 20_000
+"""Quota slots for all large tasks."""
+
 
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 GENERATED: Final = re.compile(r"[0-9a-f]{43}")

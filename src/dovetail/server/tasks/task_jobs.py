@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from ...core.channel import Call
 from ...core.task_machine import TaskMachine
 from ...core.task_views import related_task_meta
-from ...errors import ProtocolError
+from ...errors import RETRY_AFTER_MS, ProtocolError
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import RETRY_AFTER_MS
 from .task_channel import TaskChannel
 
 TASK_CANCEL_SECONDS: Final = 5.0

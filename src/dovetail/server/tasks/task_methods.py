@@ -23,7 +23,7 @@ from ...core.rights import hidden, visible
 from ...core.task_machine import TaskDesign, TaskMachine
 from ...core.task_views import TASK_VIEWS, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...drivers.middleware_chain import Next, Request
-from ...errors import ProtocolError, Refusal
+from ...errors import NAME_ECHO, ProtocolError, Refusal
 from ...model import (
     CallToolRequestParams,
     ClientCapabilities,
@@ -36,7 +36,6 @@ from ...model import (
     SubscriptionFilter,
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
-from ...settings import NAME_ECHO
 from ...wire.dialects.dialect import REASON, error_from_wire
 from ..composition import TaskTool
 from ..list_pages import open_cursor, page_size, seal_cursor

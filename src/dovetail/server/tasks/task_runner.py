@@ -24,9 +24,8 @@ from ...core.task_views import TASK_VIEWS
 from ...drivers.middleware_chain import Next, Request
 from ...drivers.run import mask
 from ...drivers.shielding import run_to_completion
-from ...errors import DovetailError, ProtocolError
+from ...errors import NAME_ECHO, DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
-from ...settings import NAME_ECHO
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.dialect import wire_error
 from ...wire.methods import METHODS

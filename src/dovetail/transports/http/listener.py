@@ -7,8 +7,10 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from ...settings import HTTP_BACKLOG, HTTP_FLUSH, HttpOptions
+from ...settings import HttpOptions
+from ..bind_address import HTTP_BACKLOG
 from .server.builtin_server import ConnectionTable, HttpHandler, WebSocketHandler
+from .server.http_exchange import HTTP_FLUSH
 
 if TYPE_CHECKING:
     import ssl

@@ -15,15 +15,18 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ....client.http_client import Fetch
 from ....errors import TransportError
-from ....settings import GOODBYE
 from .connect_socket import unreachable
 from .decompression import Body
 from .url_parts import address_of, shown
 from .url_routes import ENCODINGS, request, route_to
+
+GOODBYE: Final = 2.0
+"""Seconds that the server has to answer the DELETE of a session."""
+
 
 log = logging.getLogger("dovetail.client")
 

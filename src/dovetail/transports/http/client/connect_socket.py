@@ -18,9 +18,12 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 from ....errors import TransportError
-from ....settings import ANSWER_HEAD
 from .proxies import Proxy
 from .url_parts import Origin
+
+ANSWER_HEAD: Final = 128 << 10
+"""Bytes of a head, of trailers, or of anything else in an answer that brings no body."""
+
 
 NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a host is tried beside the first (RFC 8305)."""

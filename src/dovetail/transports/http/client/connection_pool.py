@@ -16,12 +16,12 @@ import ssl
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
+from typing import Final
 
 from msgspec import Struct
 
 from .... import extras
 from ....errors import StateError, TransportError
-from ....settings import CONNECTION_KEPT, CONNECTIONS_SPARE
 from .connect_socket import dial, refused
 from .url_parts import Origin, shown
 from .url_routes import SAFE, Route, request, route_to
@@ -32,6 +32,11 @@ except ModuleNotFoundError as error:
     if error.name != "httptools":
         raise
     raise extras.missing("httptools", "an HTTP target") from None
+
+CONNECTION_KEPT: Final = 15.0
+"""Seconds for which an idle connection is kept open."""
+CONNECTIONS_SPARE: Final = 1000
+"""Idle connections of one origin."""
 
 
 class HttpFetch(Struct, frozen=True, kw_only=True):

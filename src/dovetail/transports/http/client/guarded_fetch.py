@@ -19,6 +19,10 @@ from ....errors import TransportError
 from .address_class import PUBLIC, highest, leads_inside
 from .url_parts import address_of, same_origin, shown
 
+REDIRECTS: Final = 3
+"""Redirects of one request that are followed."""
+
+
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NETWORK_CAUSES: Final = frozenset({"refused", "unresolved", "tls", "eof", "reset", "proxy", "closed"})
 """Causes of a `TransportError` that the network is to blame for, and not what the peer sent."""

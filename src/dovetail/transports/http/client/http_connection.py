@@ -21,9 +21,9 @@ from typing import Any, Final, cast
 import httptools
 
 from ....errors import TransportError
-from ....settings import ANSWER_HEAD
 from ...read_buffer import shared_buffer
 from ...tcp import keep_alive
+from .connect_socket import ANSWER_HEAD
 from .decompression import Body, Inflater, too_large
 from .url_parts import Origin
 

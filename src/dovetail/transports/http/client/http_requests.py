@@ -10,12 +10,17 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Final
 from urllib.parse import urljoin
 
-from ....client.auth import AuthRequest
+from ....client.auth import CHALLENGES, AuthRequest
 from ....client.client_config import ClientConfig
 from ....client.http_client import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
-from ....settings import CHALLENGES, ERROR_EXCERPT, REDIRECTS
 from .url_parts import same_origin, shown
+
+ERROR_EXCERPT: Final = 64 << 10
+"""Bytes that are read of an answer whose status says it all."""
+REDIRECTS: Final = 3
+"""Redirects of one request that are followed."""
+
 
 LONGEST_RETRY_AFTER: Final = 86_400
 """Seconds; what a server asks for beyond them is cut."""

@@ -17,26 +17,35 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from ....client.client_config import ClientConfig
-from ....client.conversation import Conversation
+from ....client.conversation import TURN_BYTES, TURN_MESSAGES, Conversation
 from ....client.http_client import Fetch, Response
 from ....core.channel import Link
 from ....drivers.requests import OutgoingRequest
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ....kinds import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
-from ....settings import (
-    ERROR_EXCERPT,
-    GOODBYE,
-    HEADER_NAME_KEPT,
-    SHORTEST_RETRY,
-    TURN_BYTES,
-    TURN_MESSAGES,
-)
 from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
-from .http_requests import OriginRequests, excerpt, media_type, quote, refusal_reason, status_error
+from .http_requests import (
+    ERROR_EXCERPT,
+    OriginRequests,
+    excerpt,
+    media_type,
+    quote,
+    refusal_reason,
+    status_error,
+)
+
+SHORTEST_RETRY: Final = 0.1
+"""The shortest pause between two attempts, in seconds, whatever the server asks for."""
+GOODBYE: Final = 2.0
+"""Seconds that the server has to answer the DELETE of a session."""
+HEADER_NAME_KEPT: Final = 256
+"""Characters of a name up to which its headers are kept to be sent again: a gateway is told names by its
+clients."""
+
 
 LONGEST_SESSION_ID: Final = 8 << 10
 """Characters; it goes with every request, and servers limit what they read of a head."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ....errors import TransportError
-from ....settings import HEADS_KEPT
+from ....wire.headers import HEADS_KEPT
 from .proxies import Proxy, proxy_for
 from .url_parts import Address, address_of, shown
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
-from ....auth.auth_settings import PAGE_BYTES
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -43,6 +42,10 @@ from .stateless_handler import StatelessHandler
 if TYPE_CHECKING:
     from ....telemetry.scraping import Scraping
     from .sse_transport import SseTransport
+
+PAGE_BYTES: Final = 64 << 10
+"""Bytes of a form or registration that is posted to us."""
+
 
 USUAL_HEADS: Final = 256
 """Combinations of headers remembered as good, so that the usual request costs one look-up."""

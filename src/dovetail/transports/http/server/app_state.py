@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ....core.limits import SharedLimit
 from ....drivers.heartbeat import Heartbeat
 from ....drivers.run import Runner
-from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
+from ....settings import HttpOptions
 from .body_reader import BodyReader, Work
 from .disconnects import Disconnects
 from .event_streams import EventStream
-from .http_exchange import HttpService
+from .http_exchange import HTTP_FLUSH, HTTP_TICK, HttpService
 from .identity import Identity
 from .session_handler import SessionHandler
 from .stateless_handler import StatelessHandler

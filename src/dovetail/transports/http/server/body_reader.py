@@ -7,7 +7,7 @@ from typing import Any
 
 from ....core.limits import SharedLimit
 from ....errors import TransportError
-from ....settings import HTTP_FLUSH
+from .http_exchange import HTTP_FLUSH
 
 Work = asyncio.Task[Any]
 

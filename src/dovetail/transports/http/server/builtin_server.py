@@ -32,13 +32,17 @@ import httptools
 from .... import extras
 from ....core.limits import SharedLimit
 from ....drivers.heartbeat import Heartbeat
-from ....settings import BUSY_SECONDS, HTTP_FLUSH, HTTP_TICK, HttpOptions
+from ....settings import HttpOptions
 from ...read_buffer import shared_buffer
 from .builtin_exchange import BuiltinExchange
-from .http_exchange import CLOSE, TEXT_TYPE, Exchange, Headers, Socket
+from .http_exchange import CLOSE, HTTP_FLUSH, HTTP_TICK, TEXT_TYPE, Exchange, Headers, Socket
 
 if TYPE_CHECKING:
     from .builtin_websocket import BuiltinWebSocket
+
+BUSY_SECONDS: Final = 5.0
+"""Retry-After of a connection beyond the maximum, in seconds."""
+
 
 log = logging.getLogger("dovetail.http")
 

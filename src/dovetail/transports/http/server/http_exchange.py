@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
     from .event_log import EventHistory
 
+HTTP_TICK: Final = 1.0
+"""Seconds between two checks of the timeouts of one app."""
+HTTP_FLUSH: Final = 1.0
+"""Seconds for clients to read the last bytes of their responses, and for connections to close."""
+
+
 Headers = Sequence[tuple[str, str]]
 Scope = Mapping[str, Any]
 

@@ -21,9 +21,8 @@ from ....core.subscriptions import REFRESHED
 from ....drivers.exchange import NULL_WRITER
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Outcome
-from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ....errors import NAME_ECHO, DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
-from ....settings import NAME_ECHO
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import doubled

@@ -21,10 +21,11 @@ from ....core.endpoint import Endpoint
 from ....core.phases import names_of
 from ....core.principal import Principal, key_of
 from ....drivers.cancellation import CancelledCalls
+from ....drivers.heartbeat import INITIALIZE_SECONDS
 from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
-from ....settings import INITIALIZE_SECONDS, HttpOptions
+from ....settings import HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind

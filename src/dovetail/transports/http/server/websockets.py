@@ -15,8 +15,7 @@ from typing import Final
 from ....core.channel import Link
 from ....drivers.duplex import Duplex
 from ....errors import TransportError
-from ....settings import HTTP_FLUSH
-from .http_exchange import Socket
+from .http_exchange import HTTP_FLUSH, Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 KEY_BYTES: Final = 16
