@@ -19,6 +19,30 @@ from mcp.server.stdio import stdio_server
 s = Server("s")
 """
 HIGH = "from mcp.server.fastmcp import FastMCP\na = FastMCP('a')\nb = FastMCP('b')\n"
+FAILING = """
+from contextlib import asynccontextmanager
+from mcp.server.fastmcp import FastMCP
+@asynccontextmanager
+async def lifespan(server):
+    raise RuntimeError("no database")
+    yield
+FastMCP("a", lifespan=lifespan).run()
+"""
+LOW_HTTP = """
+import anyio
+from mcp.server.fastmcp import FastMCP
+mcp = FastMCP("a")
+app = mcp.streamable_http_app()
+async def serve():
+    # What an HTTP server does first.
+    async with app.router.lifespan_context(app):
+        print("serving on its own port", flush=True)
+"""
+NO_LOOP = """
+from mcp.server.fastmcp import FastMCP
+work = FastMCP("a").run_stdio_async()
+work.send(None)
+"""
 PROGRAMS = {
     "two servers at its top level": (
         HIGH,
@@ -84,6 +108,26 @@ anyio.run(main)
 """,
         [],
         "reads the streams of a transport itself",
+    ),
+    "an HTTP server that is not intercepted": (
+        LOW_HTTP + "anyio.run(serve)\n",
+        ["--http", "--port", "0"],
+        "serves its HTTP application without uvicorn",
+    ),
+    "a lifespan that fails": (
+        FAILING,
+        [],
+        "failed before it started a server: RuntimeError: no database",
+    ),
+    "a lifespan that fails, over HTTP": (
+        FAILING,
+        ["--http", "--port", "0"],
+        "failed before it started a server: RuntimeError: no database",
+    ),
+    "an event loop that is not asyncio": (
+        NO_LOOP,
+        [],
+        "runs its server without an asyncio event loop",
     ),
     "sys.exit": (
         LOW + "import sys\nsys.exit('no configuration')\n",

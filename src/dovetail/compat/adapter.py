@@ -145,25 +145,25 @@ async def asgi_lifespan(app: Any) -> AsyncGenerator[dict[str, Any]]:
     """Run the lifespan of an ASGI application, with its state; one that has none is left alone.
 
     Raises:
-        DovetailError: the application failed to start.
+        DovetailError: the application reports that it failed to start; its own exception where it raises one.
     """
     events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    told: asyncio.Queue[Any] = asyncio.Queue()
+    reports: asyncio.Queue[Any] = asyncio.Queue()
     state: dict[str, Any] = {}
     scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
 
     async def run() -> None:
         try:
-            await app(scope, events.get, told.put)
+            await app(scope, events.get, reports.put)
         finally:
-            told.put_nowait(None)
+            reports.put_nowait(None)
 
     task = asyncio.get_running_loop().create_task(run())
     events.put_nowait({"type": "lifespan.startup"})
-    answer = await told.get()
-    if answer is not None and answer["type"] == "lifespan.startup.failed":
-        await asyncio.wait([task])
-        raise DovetailError(f"the application did not start: {answer.get('message', '')}")
+    report = await reports.get()
+    if report is not None and report["type"] == "lifespan.startup.failed":
+        await task
+        raise DovetailError(f"the application did not start: {report.get('message', '')}")
     try:
         yield state
     finally:

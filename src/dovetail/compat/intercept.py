@@ -100,7 +100,8 @@ class Interception:
         """By their servers, as long as their lifespan lasts."""
         self._lasting: dict[int, tuple[asyncio.Task[None], asyncio.Future[Adapter]]] = {}
         """By their servers, adapters that begin with their first client and end with the HTTP server."""
-        self._ended: asyncio.Event
+        self._ended: asyncio.Event | None = None
+        """Set at the end of the HTTP server, which is uvicorn."""
         self._by_transport: dict[int, Adapter] = {}
         """Those that answer the messages of an HTTP+SSE transport."""
         self._transports = 0
@@ -169,6 +170,17 @@ class Interception:
             asyncio.get_running_loop().set_exception_handler(_silent)  # one line is enough
         raise SystemExit(REFUSED)
 
+    def _refuse_http_server(self) -> NoReturn:
+        self.refuse(
+            "the program serves its HTTP application without uvicorn; Dovetail intercepts uvicorn only"
+        )
+
+    def _require_asyncio(self) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self.refuse("the program runs its server without an asyncio event loop; Dovetail needs asyncio")
+
     def _refused(self, name: str) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
             @wraps(original)
@@ -205,11 +217,7 @@ class Interception:
     def _stdio_server(self, original: Any) -> Any:
         @wraps(original)
         @asynccontextmanager
-        async def stdio_server(*args: Any, **options: Any) -> AsyncGenerator[Any]:
-            if args or options:  # streams of the program's own
-                async with original(*args, **options) as streams:
-                    yield streams
-                return
+        async def stdio_server(*_: Any, **__: Any) -> AsyncGenerator[Any]:
             claim = Claim()
             yield ClaimedStream(claim, self), ClaimedStream(claim, self)
 
@@ -238,6 +246,7 @@ class Interception:
 
     async def _serve(self, server: Any, session: Any) -> None:
         """Serve one server on the transport of the command line, until that ends."""
+        self._require_asyncio()
         adapter = Adapter(server, session, self.found.sdk, self.host.wanted.http)
         self._names.append(adapter.name)
         for _ in range(_SETTLING_TURNS):
@@ -247,9 +256,9 @@ class Interception:
                 f"the program starts {len(self._names)} servers at once ({', '.join(self._names)}); "
                 "choose one: FILE:name"
             )
-        self.served = True
         try:
             async with adapter.lifespan():
+                self.served = True
                 await self.host.serve(adapter)
         finally:
             self._names.remove(adapter.name)
@@ -276,6 +285,8 @@ class Interception:
 
     @asynccontextmanager
     async def _running(self, server: Any, session: Any) -> AsyncGenerator[Adapter]:
+        if self._ended is None:
+            self._refuse_http_server()
         adapter = Adapter(server, session, self.found.sdk, self.host.wanted.http)
         async with adapter.lifespan():
             self._adapters[id(server)] = adapter
@@ -286,6 +297,8 @@ class Interception:
 
     async def _adapter(self, server: Any, session: Any, messages_path: str) -> Adapter:
         """The adapter of a server whose application does not say when it begins; it ends with the HTTP server."""
+        if (ended := self._ended) is None:
+            self._refuse_http_server()
         if id(server) not in self._lasting:
             ready: asyncio.Future[Adapter] = asyncio.get_running_loop().create_future()
 
@@ -294,7 +307,7 @@ class Interception:
                 running = self._running(server, session)
                 async with running as adapter, asgi_lifespan(adapter.app(messages_path)):
                     ready.set_result(adapter)
-                    await self._ended.wait()
+                    await ended.wait()
 
             self._lasting[id(server)] = asyncio.get_running_loop().create_task(last()), ready
         task, ready = self._lasting[id(server)]
@@ -303,8 +316,8 @@ class Interception:
             await task  # it raises what went wrong
         return ready.result()
 
-    async def _end_lasting(self) -> None:
-        self._ended.set()
+    async def _end_lasting(self, ended: asyncio.Event) -> None:
+        ended.set()
         if self._lasting:
             await asyncio.wait([task for task, _ in self._lasting.values()])
 
@@ -352,9 +365,10 @@ class Interception:
     def _serve_application(self, original: Any) -> Any:
         @wraps(original)
         async def serve(http_server: Any, *_: Any, **__: Any) -> None:
+            self._require_asyncio()
             config = http_server.config
             self.host.begin()
-            self._ended = asyncio.Event()
+            ended = self._ended = asyncio.Event()
             config.lifespan = "off"  # it is run here
             if self.host.over_http:
                 self.host.bind(config)
@@ -369,7 +383,7 @@ class Interception:
                 if self.host.over_http:
                     config.loaded_app = self._beside(app, state)
                     await original(http_server)
-                    await self._end_lasting()
+                    await self._end_lasting(ended)
                     return
                 adapters = list(self._adapters.values())
                 if len(adapters) != 1:

@@ -37,10 +37,11 @@ else:
 
 async def main():
     print("printed before it serves")
-    async with stdio_server() as (read, write):
+    # With streams of its own, as programs do to set an encoding: Dovetail serves its own transport all the same.
+    async with stdio_server(stdout=anyio.wrap_file(sys.stdout)) as (read, write):
         await server.run(read, write, server.create_initialization_options())
     print("main ends", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    sys.exit(anyio.run(main))
