@@ -18,8 +18,10 @@ from msgspec.structs import replace
 
 from ..core.channel import ChannelWrapper
 from ..drivers.middleware_chain import Component, Middleware, Next, Request
-from ..errors import NAME_ECHO, ProtocolError
-from ..server import Elicit, Server
+from ..errors import NAME_ECHO, ProtocolError, ToolError
+from ..model import CallToolResult, TextContent
+from ..server import Server
+from ..server.confirmation import Confirmation
 from ..server.input_requests.client_requests import Asking, asking_for
 from .sensitive_data import one_line, redacted
 
@@ -92,7 +94,7 @@ class Policy(Middleware):
         approve = self._approve and component.is_named(partial(_named, patterns=self._approve))
         if server is not None and approve and not (request.resumed or request.repeated):
             asking = asking_for(server, request.call, request.channel)
-            asked = await self._approved(request, asking)
+            asked = await self._approved(server, request, asking)
             if asked is not None:
                 return asked
             # What the handler asks belongs to the same rounds: else the approval would be asked for again.
@@ -131,7 +133,7 @@ class Policy(Middleware):
                 return name
         return None
 
-    async def _approved(self, request: Request, asking: Asking) -> Struct | None:
+    async def _approved(self, server: Server, request: Request, asking: Asking) -> Struct | None:
         """Ask the user. None: they agreed; a result: the question, to be answered with the next round.
 
         Raises:
@@ -139,17 +141,16 @@ class Policy(Middleware):
         """
         name, given = request.name, request.arguments
         what = "" if given is UNSET or not given else f" with {one_line(redacted(given))}"
-        question: Elicit[Any] = Elicit(
-            f"Allow the tool {name!r} to run{what}?", {"type": "object", "properties": {}}, key=APPROVAL
-        )
+        question = f"Allow the tool {name!r} to run{what}?"
         try:
-            answer = await asking.ask_one(question)
+            if await Confirmation(server, request.call, asking, question).ask(APPROVAL):
+                return None
+        except ToolError as error:  # it names the link that the user has to open
+            return CallToolResult([TextContent(error.message)], is_error=True)
         except BaseException:
             if asking.open:
                 return asking.result()
             raise
-        if answer.action == "accept":
-            return None
         self.refused += 1
         raise ProtocolError(
             "tool_not_allowed", "the user did not approve this call", data={"tool": name[:NAME_ECHO]}

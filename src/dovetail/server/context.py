@@ -19,7 +19,7 @@ from ..wire.dialects.dialect import VENDOR
 from ..wire.methods import METHODS, OpenParams
 from .composition import chosen
 from .handles import State, create_handle
-from .input_requests.client_requests import Asking
+from .input_requests.client_requests import Asking, InputNotSupported
 from .input_requests.request_kinds import (
     Accepted,
     Declined,
@@ -190,6 +190,24 @@ class Context:
         """
         self._check_open()
         return await self._asking.ask_one(ElicitUrl(message, url, key=key))
+
+    async def confirm(self, message: str, details: object = None) -> bool:
+        """Ask the user to approve an operation, and return whether they did.
+
+        ``details`` is a text or a value that is shown as JSON. A client without forms gets a URL of this server to
+        open. A client without elicitation gets a tool error with a link; the call goes through when it is repeated
+        after the approval. Where none of these is possible, the answer is False.
+
+        Raises:
+            ToolError: the user has to open a link first. Leave it uncaught.
+        """
+        from .confirmation import Confirmation, text_of  # most servers do not confirm anything
+
+        self._check_open()
+        try:
+            return await Confirmation(self._server, self._call, self._asking, text_of(message, details)).ask()
+        except InputNotSupported:
+            return False
 
     async def sample(self, messages: Messages, **options: Unpack[SampleOptions]) -> Sampled:
         """Ask the client's model.

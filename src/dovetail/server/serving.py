@@ -35,6 +35,9 @@ TRANSPORTS: Final[Mapping[str, str]] = {
 """The module whose ``serve`` and ``run`` serve each transport. One HTTP application serves the last three."""
 Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 
+CONFIRMATION_PATH: Final = "/confirm/"
+"""The prefix of the pages on which users confirm an operation; the rest of the path is the token of one link."""
+
 
 class Serving:
     """The methods of a `Server` that serve it."""
@@ -71,6 +74,10 @@ class Serving:
     def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
         """All custom routes that match ``path``; those of mounted servers come last."""
         found = [] if self.routes is None else self.routes.find(path)
+        if path.startswith(CONFIRMATION_PATH):
+            from . import confirmation  # most servers do not confirm anything
+
+            found = [*found, confirmation.route(lambda: cast("Server", self).state_store, path)]
         return found if self.composition is None else found + self.composition.find_routes(path)
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
