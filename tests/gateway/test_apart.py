@@ -64,10 +64,10 @@ async def test_no_token_goes_through_and_of_headers_those_that_are_named(revisio
 
 
 @run
-async def test_everybody_has_a_connection_behind_of_their_own() -> None:
+async def test_principals_have_a_connection_each_if_sessions_share_them() -> None:
     server, _ = remembering()
     async with (
-        proxied(server, revision="2025-11-25") as url,
+        proxied(server, revision="2025-11-25", connections="principal") as url,
         caller(url, "ann-token", "2025-11-25") as ann,
         caller(url, "ann-token", "2025-11-25") as ann_again,
         caller(url, "bob-token", "2025-11-25") as bob,
@@ -140,7 +140,8 @@ async def test_a_question_that_could_be_for_several_is_for_nobody() -> None:
             await both.wait()
 
     listener = await listen(server, "127.0.0.1", 0)
-    proxy = Proxy(f"tcp://127.0.0.1:{listener.address[1]}", revision="2025-11-25")
+    target = f"tcp://127.0.0.1:{listener.address[1]}"
+    proxy = Proxy(target, revision="2025-11-25", connections="principal")
     asked: list[str] = []
 
     def client(name: str) -> Client:

@@ -57,10 +57,14 @@ def _bridge_parser() -> argparse.ArgumentParser:
     )
     connections = result.add_mutually_exclusive_group()
     connections.add_argument(
-        "--shared", action="store_true", help="one connection to TARGET for all clients (the default)"
+        "--shared",
+        action="store_true",
+        help="one connection to TARGET for all clients (default for 2026-07-28)",
     )
     connections.add_argument(
-        "--per-session", action="store_true", help="one connection to TARGET for each client session"
+        "--per-session",
+        action="store_true",
+        help="one connection to TARGET for each client session (default for older ones)",
     )
     result.add_argument(
         "--forward-header", action="append", metavar="NAME", help="an HTTP header to forward; repeatable"
@@ -112,7 +116,7 @@ def _bridge(options: argparse.Namespace) -> Server:
     callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
     made = Proxy(
         read_target(options.target),
-        connections="session" if options.per_session else "principal",
+        connections="session" if options.per_session else "principal" if options.shared else "auto",
         timeout=options.timeout,
         forward_headers=options.forward_header or (),
         forward_methods={

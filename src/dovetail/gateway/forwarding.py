@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -115,6 +116,9 @@ class Passing:
                 return await self.upstream.held.resume(state["held"], self, rounds)
             params = replace(params, request_state=UNSET if state is UNSET else state.get("state", UNSET))
         if not self.upstream.modern:
+            if LOG_LEVEL in call.meta and call.revision.modern:
+                with suppress(DovetailError):
+                    await self.upstream.set_level(call.meta[LOG_LEVEL])
             if call.revision.modern and self.channel.asking is None:
                 return await self.upstream.held.run(self, params)
             return await self.open_to_questions(self.send(params))
@@ -193,6 +197,9 @@ class Passing:
         active[self] = None
         try:
             return await work
+        except asyncio.CancelledError:
+            self.upstream.abandon()
+            raise
         finally:
             active.pop(self, None)
 
@@ -219,16 +226,23 @@ class Passing:
         timeout = upstream.unhurried if self._may_become_task() else upstream.timeout
         repeat = name in upstream.harmless if name is not None else call.method in _HARMLESS
         token = current.set(self)
+        logs = LOG_LEVEL in meta
+        if logs:
+            upstream.active[self] = None  # on a stream of messages a log message does not say whose it is
         try:
             result = await upstream.client.forward(
                 call.method, params, asking, timeout=timeout, repeat=repeat
             )
         except (TransportError, RequestTimeout, AuthError) as error:
+            if isinstance(error, RequestTimeout):
+                upstream.abandon()
             raise _unreachable(error, upstream.name) from error
         except ProtocolError as error:
             return self._refused(error)
         finally:
             current.reset(token)
+            if logs:
+                upstream.active.pop(self, None)
         if raw:
             result = self._passed_back(result)
         elif own is not None and isinstance(result, dict):
@@ -330,10 +344,16 @@ class Passing:
                 level = call.meta.get(LOG_LEVEL)
             else:
                 meta[CLIENT_CAPABILITIES] = self.upstream.declared_for(front)
-                level = None if call.session is None else call.session.log_level
+                level = self._legacy_level()
             if level is not None:
                 meta[LOG_LEVEL] = level
         return meta
+
+    def _legacy_level(self) -> str:
+        """The level of a legacy client; one that has not set any gets what the server logs by default."""
+        session = self.call.session
+        level = None if session is None else session.log_level
+        return self.server.log_level if level is None else level
 
     def log_level(self) -> Any:
         """From which level on the client in front wants to hear; None for nothing."""

@@ -28,8 +28,10 @@ class Proxy(Server):
     ```
 
     Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
-    There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
-    session. There are ``max_connections`` at most.
+    A server of 2026-07-28 has one connection for each principal in front. An older server asks its questions without
+    saying whose they are, so each legacy session in front has a connection to it. Clients of 2026-07-28 have no
+    session: those without a principal share one connection, and a question is refused while several of them call.
+    ``connections="principal"`` or ``"session"`` decides it for every server. There are ``max_connections`` at most.
     ``forward_headers`` are the names of headers that go through; no other does, and no token. ``forward_methods``
     are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
     capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
@@ -43,7 +45,7 @@ class Proxy(Server):
         target: Any,
         name: str | None = None,
         *,
-        connections: Sharing = "principal",
+        connections: Sharing = "auto",
         timeout: float | None = None,
         forward_headers: Iterable[str] = (),
         forward_methods: Mapping[str, str | None] | Iterable[str] = (),
@@ -58,7 +60,7 @@ class Proxy(Server):
             target: The upstream server: anything that a `Client` accepts.
             name: The name of the proxy; by default that of the upstream server.
             connections: "principal" opens one upstream connection per principal, "session" one per legacy
-                session.
+                session. "auto" is "session" if the upstream server is legacy, else "principal".
             timeout: Seconds that one upstream call can take. ``None``: no limit.
             forward_headers: Names of HTTP headers to forward.
             forward_methods: Extension methods to forward, with or without the capability that declares each.

@@ -66,7 +66,7 @@ class RemotePart:
         options: ClientOptions,
         *,
         name: str | None = None,
-        connections: Sharing = "principal",
+        connections: Sharing = "auto",
         timeout: float | None = None,
         forward_headers: Iterable[str] = (),
         forward_methods: Mapping[str, str | None] | Iterable[str] = (),
@@ -82,7 +82,7 @@ class RemotePart:
             options=options,
             name=name or "the server behind",
             mark=self._mark,
-            shared=connections == "principal",
+            sharing=connections,
             timeout=timeout,
             max_connections=max_connections,
             forward_headers=frozenset(header.lower() for header in forward_headers),
@@ -303,10 +303,10 @@ class RemotePart:
     def known(self, kind: ListName, call: Call) -> Shown | None:
         if self.problem is not None or call.principal is not None or VIA in call.meta:
             return None
-        return None if self.first is None or not self._connections.way.shared else self.first.known(kind)
+        return None if self.first is None or not self._connections.shared else self.first.known(kind)
 
     def steady(self, kind: ListName) -> bool:
-        return self._connections.way.shared
+        return self._connections.shared
 
     def forget_lists(self) -> None:
         """Request every list anew when it is wanted next: for servers that change lists without a notification."""
@@ -358,7 +358,7 @@ class RemotePart:
         if VIA in call.meta:
             self._check(call)
         connections = self._connections
-        if call.principal is None and connections.first is not None and connections.way.shared:
+        if call.principal is None and connections.first is not None and connections.shared:
             return Passing(self._server, connections.first, call, channel).run()  # most calls: no key is made
         return self._respond(self._server, call, channel)
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.gateway")
 
+LATE_SECONDS: Final = 30.0
+"""Seconds after a call was given up, in which a legacy server may still ask something for it."""
+
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _EXTENSIONS: Final = {"extensions": {APPS_EXTENSION: {"mimeTypes": [APP_MIME_TYPE]}}}
 _CHANGED: Final[Mapping[str, tuple[ListName, ...]]] = {
@@ -71,6 +74,8 @@ class Upstream:
     modern = False
     open = False
     """It has been ready once."""
+    _late_until = 0.0
+    """Until when the server may ask something for a call that was given up."""
     exchanged: ExchangedToken | None = None
     """What the token of its principal is exchanged by."""
     _level = len(_LEVELS)
@@ -258,15 +263,23 @@ class Upstream:
             (id(each.call.session), each.call.principal and each.call.principal.key) for each in self.active
         }
         modern = any(each.call.session is None for each in self.active)
+        if modern and asyncio.get_running_loop().time() < self._late_until:
+            return None
         if len(self.active) == 1 or (len(clients) == 1 and not modern):
             return next(reversed(self.active))
         return None
+
+    def abandon(self) -> None:
+        """A call was given up. What the server asks now may be meant for the client of that call."""
+        self._late_until = asyncio.get_running_loop().time() + LATE_SECONDS
 
     async def _question(self, method: str, params: Any) -> Struct:
         passing = self._whose()
         if passing is None:
             many = (
                 "several clients are being served on one connection"
+                if len(self.active) > 1
+                else "a call was given up a moment ago"
                 if self.active
                 else "no call is under way"
             )

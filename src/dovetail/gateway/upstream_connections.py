@@ -34,7 +34,8 @@ RETIRED_SECONDS: Final = 30.0
 """How long calls may go on at a server that was replaced."""
 
 
-Sharing = Literal["principal", "session"]
+Sharing = Literal["auto", "principal", "session"]
+"""Who shares a connection: the sessions of one principal, or nobody. "auto": "session" if the server is legacy."""
 Key = tuple[Any, ...]
 NOBODY: Key = (None,)
 """The connection of nobody in particular."""
@@ -61,7 +62,7 @@ class Way(Struct, frozen=True, kw_only=True):
     name: str
     """How clients in front are told of the server behind."""
     mark: str
-    shared: bool
+    sharing: Sharing
     timeout: float | None
     max_connections: int
     forward_headers: frozenset[str]
@@ -88,6 +89,8 @@ class UpstreamConnections:
         self.held = HeldCalls()
         self.first: Upstream | None = None
         """The connection that was made to learn what there is."""
+        self.shared = way.sharing != "session"
+        """Whether the sessions of one principal share a connection; a legacy server says no when it is connected."""
         self._tell, self._down = tell, down
         self._ending: dict[asyncio.Task[None], Upstream] = {}
         self._upstreams: OrderedDict[Key, Upstream] = OrderedDict()
@@ -103,20 +106,33 @@ class UpstreamConnections:
             ProtocolError: the server behind cannot be reached.
             Refusal: there are too many connections to it, and all are in use.
         """
-        way, token = self.way, None
-        if way.exchange is not None:
-            token = proof_of(call.principal)
-            if token is None:
-                text = f"{way.name} is there only for callers who log in with a token"
-                raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
-        caller = Caller(call.principal, None if way.shared else call.session, token)
+        caller = self._caller(call)
         key = self._key(caller)
         found = self._upstreams.get(key)
+        if found is not None and (found is self.first or found.client.state != "backoff"):
+            return self._used(key, found, caller)
         if found is not None:
-            self._upstreams.move_to_end(key)
-            if found.exchanged is not None and token is not None:
-                found.exchanged.subject = token
-            return found
+            self.forget(found)  # what it had in its session is lost: a new connection does not have to wait
+        was_shared, made = self.shared, await self._made_for(call, key, caller)
+        return made if self.shared or not was_shared or call.session is None else await self.of(call)
+
+    def _caller(self, call: Call) -> Caller:
+        token = None
+        if self.way.exchange is not None:
+            token = proof_of(call.principal)
+            if token is None:
+                text = f"{self.way.name} is there only for callers who log in with a token"
+                raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
+        return Caller(call.principal, None if self.shared else call.session, token)
+
+    def _used(self, key: Key, found: Upstream, caller: Caller) -> Upstream:
+        self._upstreams.move_to_end(key)
+        if found.exchanged is not None and caller.token is not None:
+            found.exchanged.subject = caller.token
+        return found
+
+    async def _made_for(self, call: Call, key: Key, caller: Caller) -> Upstream:
+        way = self.way
         if key not in self._opening and not self._has_room():
             raise busy(f"connections to {way.name}")
         try:
@@ -163,12 +179,18 @@ class UpstreamConnections:
             await found.client.close()
             raise
         found.learn()
-        if self.first is not None and not self.way.shared:
+        self._share(found)
+        if self.first is not None and not self.shared:
             found.assume(self.first)
         found.open = True
         found.state_changed = partial(self._changed, found)
         self._upstreams[key] = found
         return found
+
+    def _share(self, example: Upstream) -> None:
+        """Whether connections are shared, as far as the revision of the server decides it."""
+        if self.way.sharing == "auto":
+            self.shared = example.modern
 
     def _opened(self, key: Key, opening: asyncio.Task[Upstream]) -> None:
         self._opening.pop(key, None)
@@ -231,7 +253,7 @@ class UpstreamConnections:
 
     def session_ended(self, session: Session) -> None:
         """What was made for a legacy session ends with it."""
-        if not self.way.shared and session.id is not None:
+        if session.id is not None:
             name = session_folder(session)
             for key in [key for key in self._upstreams if key[-1] == name]:
                 self.end(self._upstreams.pop(key), drain=0)
@@ -247,6 +269,7 @@ class UpstreamConnections:
             self.end(one)
         self.way, self.first, self._upstreams = way, first, OrderedDict()
         if first is not None:
+            self._share(first)
             first.open = True
             self._upstreams[NOBODY] = first
 
