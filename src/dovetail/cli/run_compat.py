@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..compat.command import run as run_program
 from ..compat.find import Program, is_original
-from ..compat.hosting import Wanted
+from ..compat.hosting import ServeOptions
 from ..compat.versions import CompatError
 from . import target
 
@@ -35,17 +35,17 @@ def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> i
     if options.workers > 1:
         raise CompatError("--workers: a server of FastMCP or the SDK runs in one process")
     target.prepare(options)
-    wanted = Wanted(transport="stdio", host=options.host, port=options.port, uds=options.uds)
-    wanted.certfile, wanted.keyfile = options.certfile, options.keyfile
-    wanted.allow_remote, wanted.json = options.allow_remote, options.json
-    wanted.http = {name: http[name] for name in _SERVED_BY_ASGI}
+    serving = ServeOptions(transport="stdio", host=options.host, port=options.port, uds=options.uds)
+    serving.certfile, serving.keyfile = options.certfile, options.keyfile
+    serving.allow_remote, serving.json = options.allow_remote, options.json
+    serving.http = {name: http[name] for name in _SERVED_BY_ASGI}
     if options.http or options.sse:
-        wanted.transport = "sse" if options.sse else "http"
+        serving.transport = "sse" if options.sse else "http"
     elif options.unix:
-        wanted.transport, wanted.path = "unix", options.unix
+        serving.transport, serving.path = "unix", options.unix
     elif options.tcp:
         from .run_command import address
 
-        wanted.transport = "tcp"
-        wanted.host, wanted.port = address(options.tcp)
-    return run_program(program, wanted)
+        serving.transport = "tcp"
+        serving.host, serving.port = address(options.tcp)
+    return run_program(program, serving)

@@ -1,4 +1,4 @@
-"""One original server behind a `Proxy`: its lifespan runs once, each downstream session gets a session."""
+"""One original server as the upstream of a `Proxy`. Each downstream session gets a session; the lifespan runs once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OriginalProxy(Proxy):
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
         token = incoming.set(call)
         if call.method.endswith("/list") and getattr(call.params, "cursor", UNSET) is UNSET:
-            # The originals tell at most the session that caused a change of it, and there may be no notification.
+            # The originals notify at most the session that changed a list, so a cached list may be outdated.
             self.remote.forget_lists()
         try:
             return await super().respond(call, channel)
@@ -39,11 +39,11 @@ class OriginalProxy(Proxy):
             incoming.reset(token)
 
 
-class Adapter:
-    """An original low-level ``server`` and the proxy in front of it; ``run`` serves one of its sessions.
+class ServerAdapter:
+    """An original low-level ``server`` and the proxy to it; ``run`` serves one of its sessions.
 
-    There are ``max_sessions`` at most. The session of clients without sessions (2026-07-28) ends after
-    ``idle_timeout`` seconds without a call, that of a legacy client with the client's own.
+    There are ``max_sessions`` at most. The session of clients of 2026-07-28 ends after ``idle_timeout`` seconds
+    without a call, the session of a legacy client when the client ends its own.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Adapter:
             required=True,
             revision="legacy",
             reconnect=False,
-            # How long a tool may take is the original's business.
+            # The original decides how long a tool may take.
             timeouts=Timeouts(idle=None, total=None),
         )
         self._apps: dict[str | None, Any] = {}
@@ -99,7 +99,7 @@ class Adapter:
         return self._apps[messages_path]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to the original's MCP endpoint, wherever its application has put that."""
+        """Answer a request to the original's MCP endpoint; its application decides the path."""
         await self.app()(
             {**scope, "path": HttpOptions().path, "root_path": "", HTTP_SCOPE: scope}, receive, send
         )
@@ -122,7 +122,7 @@ class Adapter:
 
 
 def _entered(state: Any, server: Any) -> nullcontext[Any]:
-    """The lifespan of a session: that of the server, which has begun."""
+    """The lifespan of a session: the state of the server's lifespan, which is running."""
     return nullcontext(state)
 
 

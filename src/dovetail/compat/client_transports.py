@@ -1,6 +1,6 @@
 """The client transports of the installed ``mcp``, through Dovetail: its clients then reach servers of every revision.
 
-A client of the original writes to a pair of memory streams. At their other end a `Proxy` serves it, on the revision
+A client of the original writes to a pair of memory streams. A `Proxy` at the other end serves it on the revision
 that it speaks, and connects to the server with Dovetail's client.
 """
 
@@ -30,8 +30,8 @@ from .versions import HTTP_CLIENT, STREAMS, Sdk, find, installed, load
 class Streams(AbstractAsyncContextManager[tuple[Any, Any]]):
     """A connection to ``target`` as a pair of memory streams: what `streams` returns.
 
-    With ``async with`` the server has been reached when the block begins. With ``with`` it is being reached, and a
-    failure is an item of the stream that is read; the connection ends in the background.
+    ``async with`` connects before the block begins. ``with`` connects in the background: a failure is an item of the
+    stream that the client reads, and the connection ends in the background too.
     """
 
     def __init__(self, target: Any, options: ClientOptions) -> None:
@@ -87,7 +87,7 @@ class Streams(AbstractAsyncContextManager[tuple[Any, Any]]):
         except (DovetailError, OSError) as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
-                self._ready.exception()  # with `with`, only the stream says so
+                self._ready.exception()  # with `with`, only the stream reports it
             inlet.send_nowait(error)
         finally:
             inlet.close()
@@ -95,7 +95,7 @@ class Streams(AbstractAsyncContextManager[tuple[Any, Any]]):
 
 
 class _ClientEnd:
-    """The receiver of what the proxy sends: it goes into the stream that the client reads."""
+    """Puts the messages of the proxy into the stream that the client reads."""
 
     def __init__(self, messages: Messages, inlet: Any) -> None:
         self._messages, self._inlet = messages, inlet
@@ -119,7 +119,7 @@ class _ClientEnd:
             self.over.set_result(None)
 
     async def forward(self, outlet: Any, link: Link) -> None:
-        """Send what the client writes, until it writes no more."""
+        """Send what the client writes, until it closes its stream."""
         async for item in outlet:
             link.send(self._messages.unwrap(item)[0])
             await link.drain()
@@ -144,7 +144,7 @@ def _sdk() -> Sdk:
 def install() -> Callable[[], None]:
     """Replace the client transports of the installed ``mcp``, also where they were imported before.
 
-    Returns what puts them back.
+    Returns a function that restores them.
 
     Raises:
         CompatError: ``mcp`` is not installed, or lacks ``stdio_client``.
@@ -158,11 +158,11 @@ def install() -> Callable[[], None]:
         if function is not None
     ]
 
-    def put_back() -> None:
+    def restore() -> None:
         for one in reversed(undo):
             one()
 
-    return put_back
+    return restore
 
 
 # --- the functions of the original ------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def _websocket(original: Any, sdk: Sdk) -> Any:
 
 
 def _no_session_id() -> None:
-    """The id of the session is Dovetail's own business."""
+    """The id of the session: None, because Dovetail manages the session."""
 
 
 _MAKE: Mapping[str, Callable[[Any, Sdk], Any]] = {

@@ -11,18 +11,18 @@ from ..errors import DovetailError
 from ..imported_packages import ORIGINALS
 from ..server import Server
 from .find import Program, execute, imported, imports, server_in
-from .hosting import Host, Wanted
+from .hosting import Host, ServeOptions
 from .intercept import Interception
-from .versions import CompatError, Installed, installed, is_installed, not_installed
+from .versions import CompatError, InstalledOriginals, installed, is_installed, not_installed
 
 
-def run(program: Program, wanted: Wanted) -> int:
-    """Run the program and serve what it starts; gives the exit status.
+def run(program: Program, options: ServeOptions) -> int:
+    """Run the program and serve the server that it starts; returns the exit status.
 
     Raises:
         CompatError: it cannot be served.
     """
-    host = Host(wanted)
+    host = Host(options)
     host.check()
     interception = Interception(_used(program), host)
     with interception.installed():
@@ -38,7 +38,7 @@ def run(program: Program, wanted: Wanted) -> int:
             return 130
         except DovetailError:
             raise
-        except BaseException as error:  # noqa: BLE001  an exception group of the program's, perhaps
+        except BaseException as error:  # noqa: BLE001  perhaps an exception group of the program
             if interception.failure is not None:
                 raise interception.failure from None
             if interception.served:
@@ -50,8 +50,8 @@ def run(program: Program, wanted: Wanted) -> int:
     return host.status
 
 
-def _used(program: Program) -> Installed:
-    """The installed originals that the program uses; a program that names none may use any.
+def _used(program: Program) -> InstalledOriginals:
+    """The installed originals that the program imports; all installed ones if it imports none itself.
 
     Raises:
         CompatError: none is installed.

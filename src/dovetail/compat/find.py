@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..imported_packages import ORIGINALS, imported_packages
 from ..server import Server
-from .versions import CompatError, Installed, load
+from .versions import CompatError, InstalledOriginals, load
 
 _OWN: Final = "dovetail"
 
@@ -29,7 +29,7 @@ class Program(Struct, kw_only=True):
     file: str | None = None
     module: str | None = None
     name: str | None = None
-    """The server that is meant: ``FILE:name``."""
+    """The name of the server, of ``FILE:name``."""
     arguments: list[str] = []
 
     @property
@@ -38,7 +38,7 @@ class Program(Struct, kw_only=True):
 
 
 def imports(program: Program) -> frozenset[str]:
-    """The top-level packages that the program imports itself, as far as its import statements say."""
+    """The top-level packages that the program imports itself, according to its import statements."""
     return frozenset[str]().union(*map(imported_packages, _sources(program)))
 
 
@@ -63,7 +63,7 @@ def _sources(program: Program) -> Iterator[Path]:
 
 
 def _spec(module: str) -> importlib.machinery.ModuleSpec | None:
-    """Where a module is. Only the packages that it is in are imported."""
+    """The spec of a module. Only its parent packages are imported."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
@@ -82,7 +82,7 @@ def _entry_point(name: str) -> importlib.metadata.EntryPoint | None:
 
 
 def execute(program: Program) -> Mapping[str, Any]:
-    """Run the program as ``__main__``; gives the names at its top level.
+    """Run the program as ``__main__``; returns the names at its top level.
 
     Raises:
         CompatError: the program does not exist.
@@ -146,8 +146,8 @@ def imported(program: Program) -> Mapping[str, Any]:
     return vars(module)
 
 
-def server_in(names: Mapping[str, Any], program: Program, found: Installed) -> Any:
-    """The one server among these names, or the one that is meant.
+def server_in(names: Mapping[str, Any], program: Program, found: InstalledOriginals) -> Any:
+    """The only server among these names, or the one that the command line names.
 
     Raises:
         CompatError: the program has no server, or several.
@@ -175,7 +175,7 @@ def server_in(names: Mapping[str, Any], program: Program, found: Installed) -> A
     return next(iter(servers.values()))
 
 
-def classes(found: Installed) -> tuple[type[Any], ...]:
+def classes(found: InstalledOriginals) -> tuple[type[Any], ...]:
     """The classes of servers, high-level and low-level."""
     names = (name for row in found.originals for name in (*(one.name for one in row.servers), *row.low_level))
     return (Server, *map(load, names))

@@ -11,16 +11,16 @@ from ..transports import main_loop
 from ..transports.bind_address import print_line, serving_on
 from ..transports.loopback import is_loopback
 from ..transports.main_loop import TEARDOWN_SECONDS
-from .adapter import Adapter
+from .adapter import ServerAdapter
 from .versions import HTTP_CONFIG, HTTP_SERVER, CompatError, load
 
 DRAIN_SECONDS: Final = 5.0
-"""How long calls over HTTP may go on once the server stops."""
+"""How long calls over HTTP may run once the server stops."""
 _HEALTH: Final = frozenset({"/livez", "/readyz"})
 
 
-class Wanted(Struct, kw_only=True):
-    """What the command line wants."""
+class ServeOptions(Struct, kw_only=True):
+    """The transport and address of the command line."""
 
     transport: str
     """stdio, http, sse, tcp or unix."""
@@ -40,37 +40,37 @@ class Wanted(Struct, kw_only=True):
 class Host:
     """Serves what the program starts."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, options: ServeOptions) -> None:
+        self.options = options
         self.status = 0
         self._watchdog = main_loop.Watchdog()
         self.stop: main_loop.Stop
 
     @property
     def over_http(self) -> bool:
-        return self.wanted.transport in ("http", "sse")
+        return self.options.transport in ("http", "sse")
 
     @property
     def own_paths(self) -> frozenset[str]:
         """Paths that Dovetail answers itself."""
-        return _HEALTH | {"/metrics"} if self.wanted.http.get("metrics") else _HEALTH
+        return _HEALTH | {"/metrics"} if self.options.http.get("metrics") else _HEALTH
 
     def check(self) -> None:
-        """Refuse an address that strangers can reach, unless that is wanted.
+        """Refuse an address that other machines can reach, unless that is options.
 
         Raises:
-            CompatError: it is one.
+            CompatError: the server would listen on one.
         """
-        wanted = self.wanted
-        local = wanted.uds is not None or wanted.transport in ("stdio", "unix") or is_loopback(wanted.host)
-        if not local and not wanted.allow_remote:
+        options = self.options
+        local = options.uds is not None or options.transport in ("stdio", "unix") or is_loopback(options.host)
+        if not local and not options.allow_remote:
             raise CompatError(
-                f"{wanted.host} can be reached from other machines, and Dovetail cannot see whether this server "
+                f"{options.host} can be reached from other machines, and Dovetail cannot see whether this server "
                 "authenticates its clients: add --allow-remote if it does"
             )
 
     def begin(self) -> None:
-        """An event loop serves from now on."""
+        """Begin to serve in the running event loop."""
         self.stop = main_loop.Stop()
 
     def signals(self) -> AbstractContextManager[None]:
@@ -78,18 +78,18 @@ class Host:
         times = main_loop.ShutdownTimes(DRAIN_SECONDS, TEARDOWN_SECONDS, 0.0, TEARDOWN_SECONDS)
         return main_loop.Signals(self.stop, self._watchdog, times)
 
-    async def serve(self, adapter: Adapter) -> None:
-        """Serve until the client leaves or a signal comes."""
+    async def serve(self, adapter: ServerAdapter) -> None:
+        """Serve until the client disconnects or a signal arrives."""
         self.begin()
-        wanted = self.wanted
+        options = self.options
         if self.over_http:
             # The program has no HTTP application.
-            app = adapter.app("/messages" if wanted.transport == "sse" else None)
+            app = adapter.app("/messages" if options.transport == "sse" else None)
             config = load(HTTP_CONFIG)(app, lifespan="on", log_config=None)
             await load(HTTP_SERVER)(config).serve()
             return
         with self.signals():
-            if wanted.transport == "stdio":
+            if options.transport == "stdio":
                 from ..transports import stdio
 
                 await stdio.serve(adapter.proxy, stop=self.stop)
@@ -97,45 +97,48 @@ class Host:
                 await self._serve_stream(adapter)
         self.status = self.stop.status
 
-    async def _serve_stream(self, adapter: Adapter) -> None:
+    async def _serve_stream(self, adapter: ServerAdapter) -> None:
         from ..transports import tcp
 
-        wanted = self.wanted
+        options = self.options
 
         def ready(listener: tcp.Listener) -> None:
-            where = f"unix:{wanted.path}" if wanted.path else f"tcp://{_authority(*listener.address[:2])}"
-            print_line(serving_on(where, json=wanted.json))
+            where = f"unix:{options.path}" if options.path else f"tcp://{_authority(*listener.address[:2])}"
+            print_line(serving_on(where, json=options.json))
 
-        if wanted.path:
-            await tcp.serve(adapter.proxy, None, None, path=wanted.path, stop=self.stop, ready=ready)
+        if options.path:
+            await tcp.serve(adapter.proxy, None, None, path=options.path, stop=self.stop, ready=ready)
             return
         await tcp.serve(
             adapter.proxy,
-            wanted.host,
-            wanted.port,
-            allow_remote=wanted.allow_remote,
+            options.host,
+            options.port,
+            allow_remote=options.allow_remote,
             stop=self.stop,
             ready=ready,
         )
 
     def bind(self, config: Any) -> None:
         """Give the HTTP server the address of the command line."""
-        wanted = self.wanted
-        config.host, config.port, config.uds, config.fd = wanted.host, wanted.port, wanted.uds, None
-        if wanted.certfile is not None:
-            config.ssl_certfile, config.ssl_keyfile = wanted.certfile, wanted.keyfile
+        options = self.options
+        config.host, config.port, config.uds, config.fd = options.host, options.port, options.uds, None
+        if options.certfile is not None:
+            config.ssl_certfile, config.ssl_keyfile = options.certfile, options.keyfile
         if config.timeout_graceful_shutdown is None:
             config.timeout_graceful_shutdown = int(DRAIN_SECONDS)
 
     def announce(self, http_server: Any) -> None:
-        """Say where the HTTP server listens."""
-        wanted, sockets = self.wanted, [one for server in http_server.servers for one in server.sockets]
-        if wanted.uds is not None:
-            print_line(serving_on(f"unix:{wanted.uds}", json=wanted.json))
+        """Print where the HTTP server listens."""
+        options, sockets = self.options, [one for server in http_server.servers for one in server.sockets]
+        if options.uds is not None:
+            print_line(serving_on(f"unix:{options.uds}", json=options.json))
             return
-        port = sockets[0].getsockname()[1] if sockets else wanted.port
-        scheme, path = "https" if wanted.certfile else "http", "/sse" if wanted.transport == "sse" else "/mcp"
-        print_line(serving_on(f"{scheme}://{_authority(wanted.host, port)}{path}", json=wanted.json))
+        port = sockets[0].getsockname()[1] if sockets else options.port
+        scheme, path = (
+            "https" if options.certfile else "http",
+            "/sse" if options.transport == "sse" else "/mcp",
+        )
+        print_line(serving_on(f"{scheme}://{_authority(options.host, port)}{path}", json=options.json))
 
 
 def _authority(host: str, port: int) -> str:

@@ -3,9 +3,9 @@
 =====================================  ================================================================================
 entry point of the original            what it does while a program runs
 =====================================  ================================================================================
-``run_stdio_async`` and its siblings   call the sibling for the transport of the command line
-``stdio_server()``                     gives a pair of streams that says that a server wants to be served
-low-level ``Server.run`` with these    serves that server, until the transport ends
+``run_stdio_async`` and the others     call the method for the transport of the command line
+``stdio_server()``                     gives a pair of placeholder streams
+low-level ``Server.run`` with these    serves that server until the transport ends
 ``StreamableHTTPSessionManager``       answers with Dovetail's ASGI application
 ``SseServerTransport``                 the same for HTTP+SSE
 ``uvicorn.Server``                     binds the address of the command line; without HTTP it serves the application's
@@ -26,7 +26,7 @@ from functools import partial, wraps
 from typing import Any, Final, NoReturn, cast
 
 from ..errors import DovetailError
-from .adapter import Adapter, Receive, Scope, Send, asgi_lifespan
+from .adapter import Receive, Scope, Send, ServerAdapter, asgi_lifespan
 from .hosting import DRAIN_SECONDS, Host
 from .versions import (
     HTTP_RUN,
@@ -37,7 +37,7 @@ from .versions import (
     STDIO,
     WEBSOCKET,
     CompatError,
-    Installed,
+    InstalledOriginals,
     ServerClass,
     Transport,
     load,
@@ -47,21 +47,17 @@ _SETTLING_TURNS: Final = 5
 """Turns of the event loop in which a program may start a second server before the first is served."""
 
 
-class Claim:
-    """What an intercepted transport gives to ``Server.run`` in place of streams."""
+class PlaceholderStream:
+    """The stream that an intercepted transport passes to ``Server.run``. It carries no messages."""
 
-    def __init__(self, connection: tuple[Any, Scope, Receive, Send] | None = None) -> None:
+    def __init__(
+        self, interception: Interception, connection: tuple[Any, Scope, Receive, Send] | None = None
+    ) -> None:
+        self._interception = interception
         self.connection = connection
         """The transport and the request, for HTTP+SSE."""
 
-
-class ClaimedStream:
-    """A stream that only ``Server.run`` can use."""
-
-    def __init__(self, claim: Claim, interception: Interception) -> None:
-        self.claim, self._interception = claim, interception
-
-    async def __aenter__(self) -> ClaimedStream:
+    async def __aenter__(self) -> PlaceholderStream:
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
@@ -74,11 +70,11 @@ class ClaimedStream:
         self._refuse()
 
     async def receive(self) -> NoReturn:
-        """Nothing can be read here."""
+        """Refuse to read."""
         self._refuse()
 
     async def send(self, item: Any) -> NoReturn:
-        """Nothing can be written here."""
+        """Refuse to write."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -89,31 +85,31 @@ class ClaimedStream:
 class Interception:
     """The entry points of the installed originals, replaced until the program has ended."""
 
-    def __init__(self, found: Installed, host: Host) -> None:
+    def __init__(self, found: InstalledOriginals, host: Host) -> None:
         self.found, self.host = found, host
         self.failure: DovetailError | None = None
         """Why nothing was served."""
         self.served = False
         self._names: list[str] = []
-        """Servers that want to be served at the same time."""
-        self._adapters: dict[int, Adapter] = {}
-        """By their servers, as long as their lifespan lasts."""
-        self._lasting: dict[int, tuple[asyncio.Task[None], asyncio.Future[Adapter]]] = {}
-        """By their servers, adapters that begin with their first client and end with the HTTP server."""
+        """Servers that the program has started and that have not ended."""
+        self._adapters: dict[int, ServerAdapter] = {}
+        """The adapters whose lifespan runs, by the id of their server."""
+        self._lasting: dict[int, tuple[asyncio.Task[None], asyncio.Future[ServerAdapter]]] = {}
+        """Adapters that start with their first client and end with the HTTP server, by the id of their server."""
         self._ended: asyncio.Event | None = None
         """Set at the end of the HTTP server, which is uvicorn."""
-        self._by_transport: dict[int, Adapter] = {}
-        """Those that answer the messages of an HTTP+SSE transport."""
+        self._by_transport: dict[int, ServerAdapter] = {}
+        """The adapters of HTTP+SSE, by the id of the transport."""
         self._transports = 0
-        """HTTP transports of the originals that the program has made."""
+        """How many HTTP transports of the originals the program has made."""
         self._endpoints: dict[int, str] = {}
-        """Where clients of HTTP+SSE post their messages, by transport."""
+        """The paths to which clients of HTTP+SSE post their messages, by the id of the transport."""
 
     # --- installing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
     def installed(self) -> Generator[None]:
-        """Replace the entry points; put them back in the end.
+        """Replace the entry points; restore them at the end.
 
         Raises:
             CompatError: the installed version lacks one.
@@ -160,7 +156,7 @@ class Interception:
                 one()
 
     def refuse(self, text: str) -> NoReturn:
-        """End the program: few catch `SystemExit`, and many catch every `Exception`.
+        """End the program. `SystemExit`, because many programs catch every `Exception`.
 
         Raises:
             SystemExit: always.
@@ -194,23 +190,23 @@ class Interception:
     # --- which transport ----------------------------------------------------------------------------------------------
 
     def _redirected(self, one: ServerClass, methods: Mapping[str, Any], called: str) -> Any:
-        """A ``run_…_async`` that calls its sibling for the transport of the command line."""
+        """A ``run_…_async`` that calls the method for the transport of the command line."""
 
         @wraps(methods[called])
         async def run(server: Any, *args: Any, **options: Any) -> None:
-            name, ours = one.run[self._way]
-            if self._way != "stdio":
+            name, extra = one.run[self._transport]
+            if self._transport != "stdio":
                 for setting, value in one.settings.items():
                     setattr(server.settings, setting, value)
-            given = {**options, **ours} if name == called else ours
+            given = {**options, **extra} if name == called else extra
             await methods[name](server, **given)
 
         return run
 
     @property
-    def _way(self) -> Transport:
-        wanted = self.host.wanted.transport
-        return wanted if wanted in ("http", "sse") else "stdio"
+    def _transport(self) -> Transport:
+        transport = self.host.options.transport
+        return transport if transport in ("http", "sse") else "stdio"
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
@@ -218,22 +214,21 @@ class Interception:
         @wraps(original)
         @asynccontextmanager
         async def stdio_server(*_: Any, **__: Any) -> AsyncGenerator[Any]:
-            claim = Claim()
-            yield ClaimedStream(claim, self), ClaimedStream(claim, self)
+            yield PlaceholderStream(self), PlaceholderStream(self)
 
         return stdio_server
 
     def _run(self, original: Any) -> Any:
         @wraps(original)
         async def run(server: Any, read: Any, write: Any, *args: Any, **options: Any) -> None:
-            if not isinstance(read, ClaimedStream):
+            if not isinstance(read, PlaceholderStream):
                 await original(server, read, write, *args, **options)
                 return
 
             async def session(read: Any, write: Any) -> None:
                 await original(server, read, write, *args, **options)
 
-            connection = read.claim.connection
+            connection = read.connection
             if connection is None:
                 await self._serve(server, session)
                 return
@@ -247,7 +242,7 @@ class Interception:
     async def _serve(self, server: Any, session: Any) -> None:
         """Serve one server on the transport of the command line, until that ends."""
         self._require_asyncio()
-        adapter = Adapter(server, session, self.found.sdk, self.host.wanted.http)
+        adapter = ServerAdapter(server, session, self.found.sdk, self.host.options.http)
         self._names.append(adapter.name)
         for _ in range(_SETTLING_TURNS):
             await asyncio.sleep(0)
@@ -270,7 +265,7 @@ class Interception:
         def init(manager: Any, *args: Any, **options: Any) -> None:
             self._transports += 1
             original(manager, *args, **options)
-            manager.asgi_app = manager.handle_request  # some applications call this in its place
+            manager.asgi_app = manager.handle_request  # some applications call this attribute
 
         return init
 
@@ -284,10 +279,10 @@ class Interception:
         return init
 
     @asynccontextmanager
-    async def _running(self, server: Any, session: Any) -> AsyncGenerator[Adapter]:
+    async def _running(self, server: Any, session: Any) -> AsyncGenerator[ServerAdapter]:
         if self._ended is None:
             self._refuse_http_server()
-        adapter = Adapter(server, session, self.found.sdk, self.host.wanted.http)
+        adapter = ServerAdapter(server, session, self.found.sdk, self.host.options.http)
         async with adapter.lifespan():
             self._adapters[id(server)] = adapter
             try:
@@ -295,15 +290,15 @@ class Interception:
             finally:
                 del self._adapters[id(server)]
 
-    async def _adapter(self, server: Any, session: Any, messages_path: str) -> Adapter:
-        """The adapter of a server whose application does not say when it begins; it ends with the HTTP server."""
+    async def _adapter(self, server: Any, session: Any, messages_path: str) -> ServerAdapter:
+        """The adapter of a server whose application has no lifespan for it; it ends with the HTTP server."""
         if (ended := self._ended) is None:
             self._refuse_http_server()
         if id(server) not in self._lasting:
-            ready: asyncio.Future[Adapter] = asyncio.get_running_loop().create_future()
+            ready: asyncio.Future[ServerAdapter] = asyncio.get_running_loop().create_future()
 
             async def last() -> None:
-                # One task begins and ends it: the original's lifespan may have a task group.
+                # One task starts and ends it: the original's lifespan may have a task group.
                 running = self._running(server, session)
                 async with running as adapter, asgi_lifespan(adapter.app(messages_path)):
                     ready.set_result(adapter)
@@ -313,7 +308,7 @@ class Interception:
         task, ready = self._lasting[id(server)]
         await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            await task  # it raises what went wrong
+            await task  # raises the failure
         return ready.result()
 
     async def _end_lasting(self, ended: asyncio.Event) -> None:
@@ -344,8 +339,8 @@ class Interception:
         async def connect_sse(
             transport: Any, scope: Scope, receive: Receive, send: Send
         ) -> AsyncGenerator[Any]:
-            claim = Claim((transport, scope, receive, send))
-            yield ClaimedStream(claim, self), ClaimedStream(claim, self)
+            connection = transport, scope, receive, send
+            yield PlaceholderStream(self, connection), PlaceholderStream(self)
 
         return connect_sse
 
@@ -354,7 +349,7 @@ class Interception:
             adapter = self._by_transport.get(id(transport))
             if adapter is None:
                 await send({"type": "http.response.start", "status": 404, "headers": []})
-                await send({"type": "http.response.body", "body": b"there is no such session"})
+                await send({"type": "http.response.body", "body": b"unknown session"})
                 return
             await adapter.handle_message(scope, receive, send, self._endpoints[id(transport)])
 
@@ -369,7 +364,7 @@ class Interception:
             config = http_server.config
             self.host.begin()
             ended = self._ended = asyncio.Event()
-            config.lifespan = "off"  # it is run here
+            config.lifespan = "off"  # asgi_lifespan below runs it
             if self.host.over_http:
                 self.host.bind(config)
             if not config.loaded:
@@ -381,7 +376,7 @@ class Interception:
                         "the program serves an HTTP application without a server that Dovetail can intercept"
                     )
                 if self.host.over_http:
-                    config.loaded_app = self._beside(app, state)
+                    config.loaded_app = self._with_own_paths(app, state)
                     await original(http_server)
                     await self._end_lasting(ended)
                     return
@@ -397,10 +392,10 @@ class Interception:
 
         return serve
 
-    def _beside(self, app: Any, state: dict[str, Any]) -> Any:
-        """The application, with Dovetail's own paths beside it."""
+    def _with_own_paths(self, app: Any, state: dict[str, Any]) -> Any:
+        """The application, with `Host.own_paths` added."""
 
-        async def beside(scope: Scope, receive: Receive, send: Send) -> None:
+        async def routed(scope: Scope, receive: Receive, send: Send) -> None:
             own = (
                 scope["type"] == "http" and scope["path"] in self.host.own_paths and len(self._adapters) == 1
             )
@@ -409,7 +404,7 @@ class Interception:
             else:
                 await app({**scope, "state": state.copy()}, receive, send)
 
-        return beside
+        return routed
 
     def _startup(self, original: Any) -> Any:
         @wraps(original)
@@ -418,7 +413,7 @@ class Interception:
                 await original(http_server, *args, **options)
             except SystemExit:
                 self.refuse(
-                    f"the HTTP server cannot listen on {self.host.wanted.host}:{self.host.wanted.port}"
+                    f"the HTTP server cannot listen on {self.host.options.host}:{self.host.options.port}"
                 )
             if http_server.started:
                 self.served = True
@@ -429,7 +424,7 @@ class Interception:
     def _shutdown(self, original: Any) -> Any:
         @wraps(original)
         async def shutdown(http_server: Any, *args: Any, **options: Any) -> None:
-            # Event streams have no end of their own, and the HTTP server waits for them.
+            # Event streams do not end, and the HTTP server waits for them.
             for adapter in list(self._adapters.values()):
                 await adapter.drain(DRAIN_SECONDS)
             await original(http_server, *args, **options)
@@ -464,7 +459,7 @@ def _sessions_of(server: Any) -> Any:
 
 
 def _one_process(original: Any) -> Any:
-    """``uvicorn.run`` without processes of its own, which would not know of the interception."""
+    """``uvicorn.run`` without worker processes: the interception acts in this process alone."""
 
     @wraps(original)
     def run(app: Any, **options: Any) -> None:
@@ -483,18 +478,18 @@ def _method(kind: type[Any], name: str) -> Any:
 
 
 def replace_everywhere(before: Any, after: Any) -> Callable[[], None]:
-    """Put ``after`` into every module that has imported ``before``; gives what puts it back."""
-    places = [
+    """Replace ``before`` in every module that has imported it; returns a function that restores it."""
+    found = [
         (module, name)
         for module in list(sys.modules.values())
         for name, value in list(getattr(module, "__dict__", {}).items())
         if value is before
     ]
-    for module, name in places:
+    for module, name in found:
         setattr(module, name, after)
 
     def undo() -> None:
-        for module, name in places:
+        for module, name in found:
             setattr(module, name, before)
 
     return undo

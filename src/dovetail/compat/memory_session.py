@@ -1,7 +1,7 @@
 """A session of an original server, in memory: the link between a Dovetail client and a pair of anyio streams.
 
-Each request has an exchange, as over HTTP: what the original sends about it is received in the task of its caller, so
-that a question in the middle of a call reaches the client that made the call.
+Each request has an exchange, as over HTTP. The task of the caller receives what the original sends about it, so
+that a server request in the middle of a call reaches the client that made the call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RunSession = Callable[[Any, Any], Awaitable[None]]
 HTTP_SCOPE: Final = "dovetail.compat.scope"
 """The member of an ASGI scope with the scope that the original's application was called with."""
 END_SECONDS: Final = 5.0
-"""How long a session of the original may take to end once its client has left."""
+"""How long a session of the original may take to end once its client has disconnected."""
 
 exchanging: ContextVar[str | None] = ContextVar("dovetail_compat_exchange", default=None)
 """The id of the request that is being sent."""
@@ -102,7 +102,7 @@ class Messages:
 
 
 class WriteStream:
-    """The stream that the original writes to: it sees which request's handler writes."""
+    """The stream that the original writes to. It runs in the task of the handler that writes."""
 
     def __init__(self, deliver: Callable[[Any], None]) -> None:
         self._deliver = deliver
@@ -164,7 +164,7 @@ class MemorySession(Link):
         self._put(self._messages.wrap(message, {} if call is None else call.scope, released))
 
     async def _exchange(self, outgoing: OutgoingRequest) -> None:
-        """Send a request, and receive in the caller's task what the original sends about it."""
+        """Send a request; receive its response and related messages in the task of the caller."""
         if self._closed:
             raise TransportError("the original server has ended this session", cause="closed")
         message: dict[str, Any] = msgspec.json.decode(outgoing.data)
@@ -195,13 +195,13 @@ class MemorySession(Link):
             self._touch()
 
     def _introduce(self, params: dict[str, Any]) -> None:
-        """Tell the original which client this session is for, and what that client can do."""
+        """Put the downstream client's name and capabilities into the ``initialize`` request."""
         call = self._opened_for
         if call is None or call.session is None:
             return
-        able = cast("dict[str, Any]", msgspec.to_builtins(dict(call.capabilities)))
+        declared = cast("dict[str, Any]", msgspec.to_builtins(dict(call.capabilities)))
         params["capabilities"] = {
-            name: value for name, value in able.items() if name in params["capabilities"]
+            name: value for name, value in declared.items() if name in params["capabilities"]
         }
         if call.client_info:
             params["clientInfo"] = dict(call.client_info)
@@ -223,7 +223,7 @@ class MemorySession(Link):
             self._inlet.close()
             if self._expiry is not None:
                 self._expiry.cancel()
-            self._loop.call_soon(self._conversation.lost, reason)  # after what was delivered before
+            self._loop.call_soon(self._conversation.lost, reason)  # after the messages that are scheduled
 
     def _deliver(self, item: Any) -> None:
         data, about = self._messages.unwrap(item)
@@ -237,7 +237,7 @@ class MemorySession(Link):
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _touch(self) -> None:
-        """Start the idle timeout anew."""
+        """Restart the idle timeout."""
         if self._expiry is not None:
             self._expiry.cancel()
         if self._idle_timeout is not None and not self._closed:
@@ -258,7 +258,7 @@ class MemorySession(Link):
         self._task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until the original has ended the session; one that takes too long is cancelled."""
+        """Wait until the original has ended the session; cancel it after `END_SECONDS`."""
         done, _ = await asyncio.wait([self._task], timeout=END_SECONDS)
         if not done:
             self._task.cancel()
@@ -286,14 +286,14 @@ def _repair_tasks(found: Any) -> None:
 
 
 def _forget_proxy(params: dict[str, Any]) -> None:
-    """Take out what Dovetail's own proxies tell each other."""
+    """Remove the member that Dovetail's proxies add to ``_meta``."""
     meta = cast("dict[str, Any] | None", params.get("_meta"))
     if isinstance(meta, dict) and meta.pop(VIA, None) is not None and not meta:
         del params["_meta"]
 
 
 def guard(server: Any, sdk: Sdk) -> None:
-    """Have a handler that calls ``sys.exit``, or raises what no library expects, end its call and nothing else."""
+    """Wrap the handlers: one that calls ``sys.exit`` or raises a `BaseException` ends its call only."""
     if sdk.middleware is not None:
         around: list[Any] = getattr(server, sdk.middleware)
         if _guarded not in around:
@@ -339,7 +339,7 @@ class SessionOpener:
         self._server, self._messages, self._run, self._idle_timeout = server, messages, run, idle_timeout
 
     async def open(self, conversation: Conversation, transport: str) -> None:
-        guard(self._server, self._messages.sdk)  # again each time: it may have more handlers by now
+        guard(self._server, self._messages.sdk)  # for each session: handlers may have been added
         MemorySession(conversation, self._messages, self._run, self._idle_timeout)
 
     async def release(self, link: Link) -> None:

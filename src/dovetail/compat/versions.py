@@ -1,6 +1,6 @@
-"""What differs between the original libraries, and the names of theirs that Dovetail uses: one table.
+"""The table of the original libraries: how they differ, and which of their names Dovetail uses.
 
-Every name of an original stands here, as ``module:attribute``. A name that an installed version lacks is reported
+Every name of an original is here, as ``module:attribute``. A name that an installed version lacks is reported
 with that version.
 """
 
@@ -50,7 +50,7 @@ class Original(Struct, frozen=True, kw_only=True):
 
 
 class Sdk(Struct, frozen=True, kw_only=True):
-    """One major version of the official SDK, on which FastMCP stands as well."""
+    """One major version of the official SDK, which FastMCP uses as well."""
 
     decode: str
     """Reads a message from JSON values."""
@@ -77,12 +77,12 @@ class Sdk(Struct, frozen=True, kw_only=True):
     """The HTTP client's streams come with a function that returns the session id."""
 
 
-_SDK_WAYS: Final[Mapping[Transport, tuple[str, Mapping[str, Any]]]] = {
+_SDK_METHODS: Final[Mapping[Transport, tuple[str, Mapping[str, Any]]]] = {
     "stdio": ("run_stdio_async", {}),
     "http": ("run_streamable_http_async", {}),
     "sse": ("run_sse_async", {}),
 }
-_FASTMCP_WAYS: Final[Mapping[Transport, tuple[str, Mapping[str, Any]]]] = {
+_FASTMCP_METHODS: Final[Mapping[Transport, tuple[str, Mapping[str, Any]]]] = {
     "stdio": ("run_stdio_async", {"show_banner": False}),
     "http": ("run_http_async", {"transport": "http", "path": "/mcp", "show_banner": False}),
     "sse": ("run_http_async", {"transport": "sse", "path": "/sse", "show_banner": False}),
@@ -94,7 +94,7 @@ def _fastmcp(major: int) -> Original:
     return Original(
         package="fastmcp",
         major=major,
-        servers=(ServerClass(name="fastmcp:FastMCP", run=_FASTMCP_WAYS),),
+        servers=(ServerClass(name="fastmcp:FastMCP", run=_FASTMCP_METHODS),),
         low_level=("fastmcp.server.low_level:LowLevelServer",),
     )
 
@@ -103,7 +103,7 @@ ORIGINALS: Final[tuple[Original, ...]] = (
     Original(
         package="mcp",
         major=1,
-        servers=(ServerClass(name="mcp.server.fastmcp:FastMCP", run=_SDK_WAYS, settings=_PATHS),),
+        servers=(ServerClass(name="mcp.server.fastmcp:FastMCP", run=_SDK_METHODS, settings=_PATHS),),
         low_level=("mcp.server.lowlevel:Server",),
     ),
     Original(
@@ -113,7 +113,7 @@ ORIGINALS: Final[tuple[Original, ...]] = (
             ServerClass(
                 name="mcp.server:MCPServer",
                 run={
-                    **_SDK_WAYS,
+                    **_SDK_METHODS,
                     "http": ("run_streamable_http_async", {"streamable_http_path": "/mcp"}),
                     "sse": ("run_sse_async", {"sse_path": "/sse"}),
                 },
@@ -170,7 +170,7 @@ STREAMS: Final = "anyio:create_memory_object_stream"
 HTTP_CLIENT: Final = "mcp.shared._httpx_utils:create_mcp_http_client"
 
 
-class Installed(Struct, frozen=True):
+class InstalledOriginals(Struct, frozen=True):
     """The originals that a program uses."""
 
     sdk: Sdk
@@ -185,18 +185,18 @@ def not_installed(package: str, title: str) -> CompatError:
     return CompatError(f"{title} needs {package}, which is not installed: {install_package(package)}")
 
 
-def installed(packages: Iterable[str], title: str) -> Installed:
+def installed(packages: Iterable[str], title: str) -> InstalledOriginals:
     """The rows for the installed versions of ``packages``, of the SDK at least.
 
     Raises:
         CompatError: one is not installed, or its version is not in the table.
     """
     wanted = ["mcp", *sorted({*packages} - {"mcp"})]
-    for package in reversed(wanted):  # a program that needs FastMCP is told so, not of the SDK below it
+    for package in reversed(wanted):  # report FastMCP first, not the SDK that it needs
         if not is_installed(package):
             raise not_installed(package, title)
     rows = tuple(_row(package) for package in wanted)
-    return Installed(SDKS[rows[0].major], rows)
+    return InstalledOriginals(SDKS[rows[0].major], rows)
 
 
 def _row(package: str) -> Original:

@@ -8,7 +8,7 @@ from mcp import types
 from mcp.server.lowlevel import Server
 
 from dovetail import Client, DovetailError, Principal, Refusal
-from dovetail.compat.adapter import Adapter
+from dovetail.compat.adapter import ServerAdapter
 from dovetail.compat.versions import SDKS
 from dovetail.drivers.duplex import lifespan as running
 
@@ -64,7 +64,7 @@ async def failure(work):
 
 
 async def every_client_has_a_session():
-    async with Adapter(server, session, SDKS[1]).lifespan() as adapter:
+    async with ServerAdapter(server, session, SDKS[1]).lifespan() as adapter:
         async with Client(adapter.proxy, revision="2025-11-25") as one:
             assert (await one.call_tool("count")).text == "2"  # the other has learnt what there is
             async with Client(adapter.proxy, revision="2025-06-18") as two:
@@ -76,7 +76,7 @@ async def every_client_has_a_session():
 
 
 async def one_too_many_is_refused_while_the_others_work():
-    adapter = Adapter(server, session, SDKS[1], max_sessions=2)
+    adapter = ServerAdapter(server, session, SDKS[1], max_sessions=2)
     async with adapter.lifespan(), Client(adapter.proxy, revision="2025-11-25") as one:
         working = asyncio.ensure_future(one.call_tool("wait"))
         await until(lambda: open_sessions == 2)
@@ -102,7 +102,7 @@ async def a_session_that_fails_ends_its_calls_and_the_next_has_another():
             waiting.cancel()
 
     go_on.clear()
-    adapter = Adapter(server, fails, SDKS[1])
+    adapter = ServerAdapter(server, fails, SDKS[1])
     async with adapter.lifespan(), Client(adapter.proxy, revision="2025-11-25") as one:
         working = asyncio.ensure_future(one.call_tool("wait"))
         await until(lambda: open_sessions == 2)
@@ -119,7 +119,7 @@ MESSAGE = """
 
 
 async def a_session_of_clients_without_sessions_expires():
-    adapter = Adapter(server, session, SDKS[1], idle_timeout=0.2)
+    adapter = ServerAdapter(server, session, SDKS[1], idle_timeout=0.2)
     async with adapter.lifespan(), running(adapter.proxy):
         assert open_sessions == 1
         reply = await adapter.proxy.handle(MESSAGE, scope={"principal": Principal("ann")})
