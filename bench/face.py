@@ -44,7 +44,7 @@ def pictures(browser: Any, link: str) -> list[float]:
     choose(page, "flow")
     page.fill(".editor-json textarea", '{"seconds": 6}')
     page.click(".runner button.primary")
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_function(COUNTED, arg=500)
     page.evaluate(FRAMES)
     page.wait_for_function("() => window.gaps.length > 180")

@@ -12,7 +12,7 @@ from typing import Any
 from dovetail import Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector, InspectorApp
-from dovetail.inspector.inspected_server import Wish
+from dovetail.inspector.inspected_server import ConnectRequest
 from dovetail.transports.bind_address import BindAddress
 from tests.support.waiting import HANG
 
@@ -47,7 +47,7 @@ class Running:
         """Look at one more server."""
 
         async def inside() -> int:
-            connection = self.inspector.connect([Wish(target=parse_target(target), label=label)])[0]
+            connection = self.inspector.connect([ConnectRequest(target=parse_target(target), label=label)])[0]
             await connection.opened()
             return connection.id
 
@@ -105,7 +105,7 @@ def picture(page: Any, name: str) -> None:
 
 def filter_messages(page: Any, method: str, least: int = 2) -> None:
     """Show the messages of ``method`` alone, and wait until the list has no other and at least ``least``."""
-    page.fill('[aria-label="Filter frames"]', method)
+    page.fill('[aria-label="Filter messages"]', method)
     page.wait_for_function(
         "([method, least]) => { const shown = [...document.querySelectorAll('.frame .method')];"
         " return shown.length >= least && shown.every((each) => each.innerText === method); }",

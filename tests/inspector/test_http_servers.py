@@ -70,14 +70,14 @@ def test_a_frame_has_the_heads_it_travelled_with(own_page: Any) -> None:
     page = own_page
     choose(page, "fail")
     run(page)
-    go(page, "wire")
+    go(page, "messages")
     filter_messages(page, "tools/call")
     page.click(".frame.out")
     page.click('[data-tab="head"]')
     assert "POST http://127.0.0.1" in page.inner_text(".detail pre")
     assert "Mcp-Method: tools/call" in page.inner_text(".detail pre")
     page.click(".frame.in")
-    page.wait_for_selector(".detail >> text=/Frame \\d+/")
+    page.wait_for_selector(".detail >> text=/Message \\d+/")
     page.click('[data-tab="head"]')
     page.wait_for_selector(".detail pre >> text=HTTP 200")
 
@@ -97,13 +97,13 @@ def test_the_servers_own_metrics_are_shown(page: Any) -> None:
     choose(page, "fail")
     run(page)
     go(page, "health")
-    page.click("text=Ask for its metrics")
+    page.click('button:has-text("Metrics")')
     page.wait_for_selector("td:has-text('dovetail_calls_total')")
 
 
 def test_the_doctors_findings_stand_beside_what_they_are_about(page: Any) -> None:
     go(page, "health")
-    page.click("text=Ask the doctor")
+    page.click('button:has-text("Diagnostics")')
     page.wait_for_selector('.finding:has-text("CORS")')
     page.wait_for_selector('.finding[data-state="note"]:has-text("tool mute")')
     picture(page, "doctor")

@@ -14,8 +14,8 @@ import pytest
 from dovetail import DovetailError, ProtocolError, Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector
-from dovetail.inspector.inspected_server import Connection, Wish
-from dovetail.inspector.messages import FrameLog
+from dovetail.inspector.inspected_server import ConnectRequest, InspectedServer
+from dovetail.inspector.messages import MessageLog
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -40,11 +40,11 @@ for line in sys.stdin:
 
 
 @asynccontextmanager
-async def looked_at(target: Any) -> AsyncIterator[tuple[Inspector, Connection]]:
+async def looked_at(target: Any) -> AsyncIterator[tuple[Inspector, InspectedServer]]:
     inspector = Inspector()
     try:
         connection = inspector.connect(
-            [Wish(target=parse_target(target), label="it", revision="2025-06-18")]
+            [ConnectRequest(target=parse_target(target), label="it", revision="2025-06-18")]
         )[0]
         await connection.opened()
         yield inspector, connection
@@ -67,7 +67,7 @@ async def test_a_flood_of_a_server_is_kept_in_part(tmp_path: Path) -> None:
 
 def test_heads_count_as_much_as_what_they_came_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dovetail.inspector.messages.FRAME_BYTES", 1 << 20)
-    log = FrameLog()
+    log = MessageLog()
     long = {"headers": {f"x-{number}": "x" * 1000 for number in range(64)}}
     for number in range(200):
         log.add_http(1, "POST 500", long)
@@ -94,7 +94,7 @@ async def test_calls_that_never_end_have_an_end() -> None:
 
         for _ in range(200):
             call()
-        with pytest.raises(DovetailError, match="under way"):
+        with pytest.raises(DovetailError, match="already running"):
             call()
 
 

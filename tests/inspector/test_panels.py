@@ -150,7 +150,7 @@ def test_a_question_is_answered_in_the_page(page: Any) -> None:
     page.click(".runner button.primary")
     page.click(".notice.ask a")
     page.wait_for_selector('.question >> text="Which seat would you like?"')
-    picture(page, "questions")
+    picture(page, "requests")
     page.get_by_label("row").fill("12")
     page.click(".question button.primary")
     page.wait_for_selector(".question", state="detached")
@@ -172,14 +172,14 @@ def test_sampling_is_answered_by_hand_and_by_a_mock(page: Any) -> None:
     page.select_option(".settings select", "mock")
     page.fill('[aria-label="Reply of the mock"]', "mocked")
     page.click(".settings button >> nth=0")
-    page.wait_for_selector(".settings >> text=Kept.")
+    page.wait_for_selector(".settings >> text=Saved.")
     go(page, "tools")
     choose(page, "think")
     assert "mocked" in run(page)
-    go(page, "questions")
+    go(page, "requests")
     page.select_option(".settings select", "hand")
     page.click(".settings button >> nth=0")
-    page.wait_for_selector(".settings >> text=Kept.")
+    page.wait_for_selector(".settings >> text=Saved.")
 
 
 def test_a_resource_is_read_and_its_changes_are_seen(page: Any) -> None:
@@ -216,7 +216,7 @@ def test_a_prompt_is_filled_in(page: Any) -> None:
 
 
 def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
-    go(page, "wire")
+    go(page, "messages")
     page.select_option('[aria-label="Kind"]', "request")
     page.wait_for_selector(".virtual-rows:has(.frame):not(:has(.frame:not(.request)))")  # it is painted
     row = page.locator('.frame:has(.method:text-is("tools/list"))').first
@@ -229,7 +229,7 @@ def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
 
 
 def test_the_frame_that_is_seen_is_chosen_though_the_list_is_another_one_already(page: Any) -> None:
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_selector(".frame.response ~ .frame.request ~ .frame.response")
     # In one go, so that the list is filtered and its rows are still those from before.
     number = page.evaluate("""() => {
@@ -241,14 +241,14 @@ def test_the_frame_that_is_seen_is_chosen_though_the_list_is_another_one_already
         return row.dataset.number;
     }""")
     page.wait_for_selector(".detail .block-head")
-    assert page.inner_text(".detail .block-head strong") == f"Frame {number}"
+    assert page.inner_text(".detail .block-head strong") == f"Message {number}"
 
 
 def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_selector(".frame")
     filter_messages(page, "tools/list")
-    page.fill('[aria-label="Filter frames"]', "")
+    page.fill('[aria-label="Filter messages"]', "")
     for number, (kind, method) in enumerate((("request", "tools/list"), ("request", "resources/list"))):
         page.select_option('[aria-label="Kind"]', kind)
         page.click(f'.frame:has(.method:text-is("{method}")) >> nth=0')
@@ -260,11 +260,11 @@ def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
     assert [one.inner_text() for one in changed.all() if "method" in one.inner_text()] == [
         'method:"tools/list"', 'method:"resources/list"',
     ]  # fmt: skip
-    picture(page, "wire")
+    picture(page, "messages")
 
 
 def test_what_only_one_of_two_frames_has_is_marked_on_its_side(page: Any) -> None:
-    go(page, "wire")
+    go(page, "messages")
     filter_messages(page, "tools/list")
     page.select_option('[aria-label="Kind"]', "")
     for position, kind in enumerate(("request", "response")):
@@ -322,7 +322,7 @@ def test_a_task_that_asks_shows_when_it_waited(page: Any) -> None:
     page.check(".question input[type=checkbox]")
     go(page, "tasks")
     page.wait_for_selector(".task:has(.span.input_required)")
-    go(page, "questions")
+    go(page, "requests")
     page.check(".question input[type=checkbox]")
     page.click(".question button.primary")
     go(page, "tasks")
@@ -360,10 +360,10 @@ def test_a_session_is_kept_on_this_machine_and_replayed(
     run(page)
     go(page, "sessions")
     page.fill('[placeholder="a name"]', "../elsewhere")
-    page.click("text=Keep >> nth=-1")
-    page.wait_for_selector("text=/a name has letters/")
+    page.click("text=Save here")
+    page.wait_for_selector("text=/use a name of letters/")
     page.fill('[placeholder="a name"]', "monday")
-    page.click("text=Keep >> nth=-1")
+    page.click("text=Save here")
     page.wait_for_selector(".kept >> text=monday")
     kept = tmp_path / "dovetail" / "sessions" / "monday.txt"
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -377,10 +377,10 @@ def test_a_session_is_kept_on_this_machine_and_replayed(
 
 
 def test_roots_are_told_to_the_server(page: Any) -> None:
-    go(page, "questions")
+    go(page, "requests")
     page.fill(".settings textarea", "file:///home/me/notes")
     page.click(".settings button >> nth=-1")
-    page.wait_for_selector(".settings >> text=Kept.")
+    page.wait_for_selector(".settings >> text=Saved.")
     go(page, "tools")
     choose(page, "where")
     assert "file:///home/me/notes" in run(page)
@@ -394,7 +394,7 @@ def test_another_revision_is_chosen(browser: Any) -> None:
         page.wait_for_function("() => document.querySelector('.head .chip').textContent === 'ready'")
         choose(page, "fail")
         run(page)
-        go(page, "wire")
+        go(page, "messages")
         page.wait_for_selector(".frame .method >> text=initialize")
         assert page.problems == []
         page.context.close()
@@ -406,10 +406,10 @@ PANELS = [
     "tools",
     "resources",
     "prompts",
-    "questions",
+    "requests",
     "tasks",
     "logs",
-    "wire",
+    "messages",
     "revisions",
     "health",
     "sessions",
@@ -479,11 +479,11 @@ def test_what_wants_attention_is_read_out_once(page: Any, inspector: Running) ->
 
 
 def test_the_link_past_the_navigation_leaves_the_panel_as_it_is(page: Any) -> None:
-    go(page, "wire")
+    go(page, "messages")
     page.focus(".skip")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "panel"
-    assert page.locator('[data-panel="wire"]').count() == 1
+    assert page.locator('[data-panel="messages"]').count() == 1
 
 
 def test_servers_of_one_name_are_told_apart(browser: Any) -> None:

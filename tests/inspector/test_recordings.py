@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dovetail.inspector.captured_headers import masked as masked_headers
-from dovetail.inspector.messages import FrameLog
+from dovetail.inspector.messages import MessageLog
 from dovetail.inspector.recordings import masked, masked_text, write
 from dovetail.testing import Recording
 
@@ -14,7 +14,7 @@ SECRET = "hunter2-hunter2"
 
 
 def saved(*messages: bytes, title: str = "a server") -> str:
-    log = FrameLog()
+    log = MessageLog()
     for message in messages:
         log.add(1, "server", message)
     return write(log.of(1), title, raw=False)

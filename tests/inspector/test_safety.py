@@ -182,7 +182,7 @@ class TestInABrowser:
             page.click(".runner button.primary")
             page.click(".notice.ask a")
             page.wait_for_selector(".question")
-            for panel in ("wire", "logs", "revisions", "health", "sessions", "tasks"):
+            for panel in ("messages", "logs", "revisions", "health", "sessions", "tasks"):
                 go(page, panel)
             page.wait_for_function(
                 "() => document.querySelector('.head h1').textContent.includes('<script>')"
@@ -209,7 +209,7 @@ class TestInABrowser:
         stranger = browser.new_context().new_page()
         answer = stranger.goto(f"{inspector.origin}/")
         assert answer.status == 403
-        assert "open the inspector with the link it has printed" in stranger.inner_text("body")
+        assert "the token is missing or old" in stranger.inner_text("body")
         stranger.context.close()
         page = open_page(browser, inspector.link)
         page.wait_for_selector(".list li[data-key]")

@@ -72,8 +72,8 @@ def test_several_servers_on_one_page_and_the_doctor_of_an_entry(
     page.wait_for_selector('.list li[data-key="forecast"]')
     page.click('.servers li button.server:has-text("left")')
     go(page, "health")
-    page.click("text=Ask the doctor")
-    page.wait_for_selector("text=/it speaks 2024-11-05/")
+    page.click('button:has-text("Diagnostics")')
+    page.wait_for_selector("text=/it uses revision 2024-11-05/")
     assert page.problems == []
     page.context.close()
 
@@ -128,13 +128,13 @@ def test_sampling_is_answered_by_a_provider(browser: Any, provider: tuple[str, l
     with running(build()) as made:
         page = open_page(browser, made.link)
         page.wait_for_selector(".list li[data-key]")
-        go(page, "questions")
+        go(page, "requests")
         page.select_option(".settings select", "openai")
         page.fill('[aria-label="Model"]', "local-1")
         page.fill('[aria-label="Base URL"]', url)
         page.fill('[aria-label="Key"]', "secret-key")
         page.click(".settings button >> nth=0")
-        page.wait_for_selector(".settings >> text=Kept.")
+        page.wait_for_selector(".settings >> text=Saved.")
         go(page, "tools")
         choose(page, "think")
         assert "by a provider" in run(page)

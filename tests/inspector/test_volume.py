@@ -61,7 +61,7 @@ def test_the_first_view_costs_little(browser: Any, inspector: Running) -> None:
 def test_a_large_result_is_shown_in_part_and_saved_whole(browser: Any, inspector: Running) -> None:
     page = open_page(browser, inspector.link)
     call(page, "large", '{"size": 3000000}')
-    assert "cut short" in page.inner_text(".result .notice")
+    assert "truncated" in page.inner_text(".result .notice")
     assert len(page.inner_text(".result pre")) == 100_000
     with page.expect_download() as waiting:
         page.click(".result .notice button")
@@ -76,7 +76,7 @@ def test_thousands_of_frames_scroll_and_the_page_goes_on(browser: Any, inspector
     page.fill(".editor-json textarea", '{"messages": 5000}')
     page.evaluate(FRAMES)
     page.click(".runner button.primary")
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_function(COUNTED, arg=5000)
     assert page.locator(".frame").count() < 200
     assert page.evaluate("window.gaps.filter((gap) => gap > 1000).length") == 0
@@ -93,7 +93,7 @@ def test_sixty_pictures_a_second_while_a_thousand_messages_pass(browser: Any, in
     choose(page, "flow")
     page.fill(".editor-json textarea", '{"seconds": 4}')
     page.click(".runner button.primary")
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_function(COUNTED, arg=500)
     page.evaluate(FRAMES)
     page.wait_for_function("() => window.gaps.length > 120")
@@ -110,7 +110,7 @@ def test_fifty_megabytes_do_not_freeze_the_page(browser: Any, inspector: Running
     page.evaluate(FRAMES)
     call(page, "large", '{"size": 52428800}', 60_000)
     assert page.evaluate("Math.max(...window.gaps)") < 1_000
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_selector(".frame")
     page.focus(".virtual")
     page.keyboard.press("End")
@@ -125,13 +125,13 @@ def test_a_hundred_thousand_frames_do_not_freeze_the_page(browser: Any, inspecto
     page.wait_for_selector(".list li[data-key]")
     page.evaluate(FRAMES)
     call(page, "chatter", '{"messages": 100000}', 120_000)
-    go(page, "wire")
+    go(page, "messages")
     page.wait_for_function(
         COUNTED,
         arg=100000,
         timeout=60_000,
     )
-    page.fill('[aria-label="Filter frames"]', "tools/call")
+    page.fill('[aria-label="Filter messages"]', "tools/call")
     page.wait_for_function("() => document.querySelectorAll('.frame').length < 10")
     assert page.evaluate("Math.max(...window.gaps)") < 2_000
     page.reload()  # a page that is opened late has to fetch all of them

@@ -1,7 +1,7 @@
-"""The inspector: a page on this machine to look at servers with.
+"""The inspector: a local web page to inspect MCP servers.
 
-`app.py` is the ASGI application: who may ask (`guard.py`), the page's files (`page/`), and the routes of `api.py`.
-`inspector.py` holds what the page shows: connections, calls, questions, and every frame of the wire.
+`inspector_app.py` is the ASGI application: access control (`page_guard.py`), the files of the page (`page/`), and the
+routes of `page_api.py`. `inspector.py` has the state: connections, calls, server requests and messages.
 """
 
 from .inspector import Inspector

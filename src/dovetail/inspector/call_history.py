@@ -1,4 +1,4 @@
-"""Calls of the page: each is a record that lives on as history, and can be cancelled or made again."""
+"""Calls made from the page: each has a record in the history, and can be cancelled or repeated."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..client import Client
 from ..client.calling.task_handles import TaskHandle
 from ..errors import DovetailError
 from ..wire.revisions import REVISIONS
-from .event_stream import News
-from .inspected_server import Connection, problem_of
-from .truncation import NAME_SIZE, shortened
+from .event_stream import EventStream
+from .inspected_server import InspectedServer, problem_of
+from .truncation import NAME_SIZE, truncated
 
 CALLS_KEPT: Final = 500
 """Calls in the history of one inspector."""
 RESULT_BYTES: Final = 256 << 20
 """Bytes of the results in the history."""
 CALLS_RUNNING: Final = 200
-"""Calls that are under way at once: an app may make as many as it likes."""
+"""Running calls; an app can start any number."""
 
 
 _MODERN: Final = frozenset(revision.name for revision in REVISIONS if revision.modern)
@@ -40,14 +40,14 @@ class CallRecord(Struct, eq=False, kw_only=True):
     task: bool
     at: float
     frame: int
-    """The last frame before it: its request is the next one of its method."""
+    """The number of the last message before it; its request is the next message of its method."""
     state: str = "running"
     seconds: float | None = None
     progress: dict[str, Any] | None = None
     result: bytes = b""
     error: dict[str, Any] | None = None
     failed: bool = False
-    """The tool itself said so."""
+    """Whether the tool reported an error (``isError``)."""
     revision: str | None = None
     weight: int = 0
     """Bytes of its params, its result and its error."""
@@ -61,30 +61,30 @@ class CallRecord(Struct, eq=False, kw_only=True):
         }  # fmt: skip
 
     def detail(self) -> dict[str, Any]:
-        """With the result, as much of it as a page can draw."""
-        found = shortened(msgspec.json.decode(self.result) if self.result else None)
+        """Return the record with the result, truncated for the page."""
+        found = truncated(msgspec.json.decode(self.result) if self.result else None)
         return {**self.shown(), "result": found.value, "cut": found.cut}
 
 
-class Calls:
-    """All of them, the oldest make room."""
+class CallHistory:
+    """The calls of all connections; the oldest are removed to make room."""
 
-    def __init__(self, news: News) -> None:
+    def __init__(self, news: EventStream) -> None:
         self._news = news
         self._numbers = count(1)
         self.records: dict[int, CallRecord] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
 
     def start(
-        self, connection: Connection, method: str, params: dict[str, Any], *, task: bool, frame: int
+        self, connection: InspectedServer, method: str, params: dict[str, Any], *, task: bool, frame: int
     ) -> CallRecord:
-        """Begin a call; the page is told of its progress and its end.
+        """Start a call; the page receives its progress and its end.
 
         Raises:
-            DovetailError: too many are under way.
+            DovetailError: too many calls are running.
         """
         if len(self._running) >= CALLS_RUNNING:
-            raise DovetailError(f"{CALLS_RUNNING} calls are under way already")
+            raise DovetailError(f"{CALLS_RUNNING} calls are already running: wait for one, or cancel one")
         record = CallRecord(
             id=next(self._numbers), connection=connection.id, method=method, params=params, task=task,
             at=time.time(), frame=frame, revision=connection.client.revision, weight=len(msgspec.json.encode(params)),
@@ -95,7 +95,7 @@ class Calls:
         self._running[record.id] = asyncio.get_running_loop().create_task(self._run(connection, record))
         return record
 
-    async def _run(self, connection: Connection, record: CallRecord) -> None:
+    async def _run(self, connection: InspectedServer, record: CallRecord) -> None:
         def progressed(progress: float, total: float | None, message: str | None) -> None:
             said = None if message is None else message[:NAME_SIZE]
             record.progress = {"progress": progress, "total": total, "message": said}
@@ -113,7 +113,7 @@ class Calls:
         except asyncio.CancelledError:
             record.state = "cancelled"
         except (DovetailError, ValueError, TypeError, msgspec.MsgspecError) as error:
-            record.state, record.error = "failed", shortened(problem_of(error)).value
+            record.state, record.error = "failed", truncated(problem_of(error)).value
         finally:
             record.seconds = time.perf_counter() - begun
             record.weight += len(record.result) + len(msgspec.json.encode(record.error))
@@ -128,7 +128,7 @@ class Calls:
             running.cancel()
 
     def _make_room(self) -> None:
-        """Finished calls go, the oldest first; the newest one stays however large it is."""
+        """Remove finished calls, the oldest first, but never the newest."""
         size = sum(record.weight for record in self.records.values())
         for id, record in list(self.records.items())[:-1]:
             if len(self.records) <= CALLS_KEPT and size <= RESULT_BYTES:
@@ -154,17 +154,17 @@ async def perform(
     on_progress: Any = None,
     on_task: Callable[[Any], None] | None = None,
 ) -> Any:
-    """One call, as `Client` has it; the result as the protocol has it.
+    """Make one call with `Client` and return the result in protocol form.
 
     Raises:
-        DovetailError: it failed.
+        DovetailError: the call failed.
     """
     match method:
         case "tools/call":
             name: str = params["name"]
             arguments: dict[str, Any] = params.get("arguments") or {}
             if task:
-                # Tasks of 2026-07-28 report no progress: whoever asks for it may be served in the call itself.
+                # Tasks of 2026-07-28 have no progress notifications, so do not request progress for them.
                 watched = None if client.revision in _MODERN else on_progress
                 handle = await client.create_task(name, arguments, check=False, on_progress=watched)
                 return await _followed(handle, on_task)
@@ -182,7 +182,7 @@ async def perform(
 
 
 async def _followed(handle: TaskHandle, on_task: Callable[[Any], None] | None) -> Any:
-    """The result of a task; ``on_task`` is told of it as it begins and when it is over."""
+    """Return the result of a task; ``on_task`` is called at its start and at its end."""
 
     def tell() -> None:
         if on_task is not None and handle.task is not None:

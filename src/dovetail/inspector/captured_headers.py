@@ -1,6 +1,6 @@
-"""Watching one connection: its messages, and the heads of HTTP they travel with.
+"""Capture the messages of one connection and their HTTP headers.
 
-A request over HTTP runs in one task from its frame to its answer, so a context variable says which belong together.
+An HTTP request runs in one task from its message to its response, so a context variable links them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from ..client.http_client import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
 from ..middleware.sensitive_data import MASK, sounds_secret
-from .messages import Frame, FrameLog, Sender
+from .messages import CapturedMessage, MessageLog, Sender
 from .recordings import masked_text
 from .truncation import NAME_SIZE
 
@@ -23,22 +23,22 @@ HEADERS_KEPT: Final = 64
 
 
 _NEEDED = "mcp-session-id"
-"""It sounds like a secret, and whoever looks for a mistake has to see it."""
+"""Headers with names like secrets that are needed to find mistakes."""
 
-_sent: ContextVar[Frame | None] = ContextVar("dovetail_inspector_sent", default=None)
+_sent: ContextVar[CapturedMessage | None] = ContextVar("dovetail_inspector_sent", default=None)
 _answer: ContextVar[dict[str, Any] | None] = ContextVar("dovetail_inspector_answer", default=None)
 
 
-class Wire:
+class MessageCapture:
     """The message callback and the HTTP client of one connection."""
 
-    def __init__(self, log: FrameLog, connection: int, told: Callable[[], None]) -> None:
+    def __init__(self, log: MessageLog, connection: int, notify: Callable[[], None]) -> None:
         self.log = log
         self.connection = connection
-        self._told = told
+        self._told = notify
 
     def on_message(self, sender: str, data: bytes) -> None:
-        """What `Client(on_message=…)` calls."""
+        """The callback for `Client(on_message=…)`."""
         frame = self.log.add(self.connection, cast("Sender", sender), data)
         if sender == "client":
             _sent.set(frame)
@@ -52,9 +52,9 @@ class Wire:
 
 
 class WatchedFetch:
-    """An HTTP client that tells the wire about heads; for `Client(http=…)`."""
+    """An HTTP client for `Client(http=…)` that captures headers."""
 
-    def __init__(self, inner: Fetch, wire: Wire) -> None:
+    def __init__(self, inner: Fetch, wire: MessageCapture) -> None:
         self._inner = inner
         self._wire = wire
 
@@ -65,7 +65,7 @@ class WatchedFetch:
 
 
 class _WatchedSend:
-    def __init__(self, send: Send, wire: Wire) -> None:
+    def __init__(self, send: Send, wire: MessageCapture) -> None:
         self._send = send
         self._wire = wire
 
@@ -94,14 +94,14 @@ class _WatchedSend:
         return response
 
     def pinned(self, addresses: Sequence[str]) -> AbstractAsyncContextManager[Send]:
-        """What an authorization fetches elsewhere is no part of this wire."""
+        """Return the client for authorization requests, which are not captured."""
         if not isinstance(self._send, Pinnable):
-            raise TypeError("this HTTP client cannot be told addresses")
+            raise TypeError("this HTTP client cannot connect to given addresses")
         return self._send.pinned(addresses)
 
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers without what lets somebody in."""
+    """Return headers without credentials."""
     kept = islice(headers.items(), HEADERS_KEPT)
     return {name[:NAME_SIZE]: _shown(name.lower(), value) for name, value in kept}
 

@@ -1,4 +1,4 @@
-"""From what somebody typed to what a client can be pointed at."""
+"""Parse the connect form of the page into the target of a client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..auth.commands.auth_option import chosen
 from ..cli.call import read_target
 from ..client.connecting.targets import parse_target
 from ..gateway import gateway_config
-from .inspected_server import Wish
+from .inspected_server import ConnectRequest
 
 
 def read(
@@ -19,21 +19,21 @@ def read(
     headers: Mapping[str, str] | None = None,
     auth: str | None = None,
     env: Mapping[str, str] | None = None,
-) -> list[Wish]:
-    """What ``text`` names: a URL, a file, a command line, or a file of several servers (.json, .toml).
+) -> list[ConnectRequest]:
+    """Parse ``text``: a URL, a file, a command line, or a file of servers (.json, .toml).
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: it is something else.
         ConfigError: the file of servers cannot be used.
     """
     text = text.strip()
     if not text:
-        raise ValueError("there is nothing to connect to")
+        raise ValueError("enter a URL, a file, a command or an mcp.json")
     if text.endswith((".json", ".toml")) and "://" not in text:
         return [_entry(entry) for entry in gateway_config.read(text)]
     target = parse_target(read_target(text))
     return [
-        Wish(
+        ConnectRequest(
             target=target,
             label=text,
             revision=revision,
@@ -44,11 +44,11 @@ def read(
     ]
 
 
-def _entry(entry: gateway_config.Entry) -> Wish:
+def _entry(entry: gateway_config.Entry) -> ConnectRequest:
     more: dict[str, Any] = {"env": entry.env} if entry.env else {}
-    # A token is exchanged for a caller's, and nobody calls here: such a server says itself what it wants.
+    # Token exchange needs the token of a caller, and the inspector has none.
     auth = entry.auth if isinstance(entry.auth, str) else None
-    return Wish(
+    return ConnectRequest(
         target=parse_target(entry.target), label=entry.name, revision=entry.revision or "auto", headers=entry.headers,
         auth=chosen(auth, entry.url), cwd=entry.cwd, **more,
     )  # fmt: skip

@@ -1,7 +1,8 @@
-"""``dovetail dev FILE[:name]``: serve a server that is being written, and look at it.
+"""``dovetail dev FILE[:name]``: serve a file during development, reload it after edits, and open the inspector.
 
-A stable front keeps the connections of clients and of the page. The server runs in a process behind it; after an edit
-another process is started, and takes over when it answers. An edit that is broken changes nothing but what is shown.
+A proxy keeps the connections of clients and of the page. The server runs in a child process. After an edit a new
+process is started; it replaces the old one when it responds. If it fails, the old one continues and the page shows the
+error.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports import main_loop, stdio
 from ..transports.bind_address import BindAddress, print_line, serving_on
 from ..transports.child import without_stderr
-from .file_watcher import FILES_LOOK, Watched
+from .file_watcher import FILES_LOOK, FileWatcher
 from .inspect_command import add_page, show
-from .inspected_server import Wish
+from .inspected_server import ConnectRequest
 from .inspector import Inspector
 from .inspector_app import InspectorApp
 from .page_hosting import served
@@ -47,10 +48,10 @@ LAST_WORDS_SHOWN: Final = 4_000
 
 
 class Reloading:
-    """The front of one file, and the server behind it. ``note`` is told of edits that are not taken.
+    """The proxy for one file and its server process. ``note`` is called with failed edits.
 
     Raises:
-        TargetError: there is no such file, or a line of its ``.env`` cannot be used.
+        TargetError: the file does not exist, or a line of its ``.env`` is not valid.
     """
 
     def __init__(
@@ -67,21 +68,21 @@ class Reloading:
         self.file, self._env_files = Path(file).resolve(), env_files
         if not self.file.is_file():
             raise TargetError(f"{file} does not exist")
-        # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
+        # Only the child uses the store: an idempotent call in both processes would wait for itself.
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
         self.on_stderr: Callable[[bytes], object] = bytes
-        """Gets what the server writes to stderr, besides the terminal."""
+        """Called with the stderr output of the server, which is also printed."""
         self._said = ""
         self._failed = False
-        """The last start of the server has failed, and the author has been told."""
+        """Whether the last start failed and was reported."""
         self.front = Proxy(self._command(), **self._options())
         self.front.wrap_lifespan(lambda inner: self._living)
-        self._watched = Watched(self.file, *env_files)
+        self._watched = FileWatcher(self.file, *env_files)
 
     @asynccontextmanager
     async def _living(self) -> AsyncGenerator[None]:
-        """While the front is served its file is watched."""
+        """Watch the file while the proxy serves."""
         watching = asyncio.get_running_loop().create_task(self._watch())
         try:
             yield
@@ -111,38 +112,38 @@ class Reloading:
         text = data.decode("utf-8", "replace")
         self._said = (self._said + text)[-LAST_WORDS_SHOWN:]
         if self._failed and self.front.remote.problem is not None:
-            return  # the front starts a server that cannot start again and again: its error is on the screen
+            return  # the proxy retries the start; its error is already printed
         sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
 
     async def _watch(self) -> None:
-        """Take every change, for as long as nobody cancels this."""
+        """Reload after every change, until cancelled."""
         while self.front.remote.first is None and self.front.remote.problem is None:  # noqa: ASYNC110
-            await asyncio.sleep(FILES_LOOK)  # nobody says when the first one has been started
+            await asyncio.sleep(FILES_LOOK)  # the first start has no event
         if self.front.remote.problem is not None:
-            self._tell(self.front.remote.problem, "it cannot be served yet")
+            self._tell(self.front.remote.problem, "it cannot be started")
         while True:
             changed = await self._watched.changed()
             await self.reload(Path(changed[0]).name)
 
     async def reload(self, why: str) -> bool:
-        """Have another process take over; whether it did."""
+        """Replace the server process; return whether the new one started."""
         begun, self._said, self._failed = time.perf_counter(), "", False
         try:
             await self.front.replace(self._command(), **self._options())
         except DovetailError as error:
             await self._last_words()
-            self._tell(error, "the last edit was not taken, and the server of before still answers")
+            self._tell(error, "the reload failed, and the previous version continues to run")
             return False
         self._note("dev", None)
         print_line(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
         return True
 
     async def _last_words(self) -> None:
-        """What a program says before it ends comes another way, perhaps a moment later."""
+        """Wait for the last stderr output of a process, which can arrive after its exit."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 heard = ""
-                while not heard or heard != self._said:  # nobody says that it has said all
+                while not heard or heard != self._said:  # the end of the output has no event
                     heard = self._said
                     await asyncio.sleep(LAST_WORDS_SECONDS / 10)
 
@@ -156,12 +157,14 @@ class Reloading:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="dovetail dev",
-        description="Serve a file that is being written: edits are taken, clients stay connected.",
+        description="Serve a file during development: edits are reloaded, clients stay connected.",
     )
-    result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
-    result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
     result.add_argument(
-        "--port", type=option_sources.PORT, default=8000, help="port of the server (default: 8000)"
+        "target", metavar="FILE[:name]", help="a Python file, and the name of its Server if it has several"
+    )
+    result.add_argument("--stdio", action="store_true", help="serve over stdio instead of HTTP")
+    result.add_argument(
+        "--port", type=option_sources.PORT, default=8000, help="the port of the server (default: 8000)"
     )
     option_sources.add_environment(result)
     add_page(result, "--inspector-port")
@@ -179,7 +182,7 @@ def main(command: str, arguments: list[str]) -> int:
         parsing.error(str(error))
     options.arguments = rest
     log_to_stderr()
-    # Before anybody prints: with --stdio the output is the client's.
+    # Before any output: with --stdio, stdout belongs to the client.
     wire = stdio.divert() if options.stdio else None
 
     async def serve(stop: main_loop.Stop) -> None:
@@ -196,15 +199,15 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -
         link = await stack.enter_async_context(
             InspectorApp(inspector).served(BindAddress(port=options.inspector_port))
         )
-        [shown] = inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
+        [shown] = inspector.connect([ConnectRequest(target=parse_target(made.front), label=made.file.name)])
         made.on_stderr = shown.log_stderr
         if wire is not None:
             print_line(_places(None, link, json=options.json))
             await stdio.serve(made.front, wire=wire, stop=stop)
             return
-        from ..transports.http.server.app import HttpApp  # with --stdio no HTTP is served but the page
+        from ..transports.http.server.app import HttpApp  # with --stdio, the page is the only HTTP server
 
-        front: Any = made.front  # its attributes are more precise than the protocol wants
+        front: Any = made.front  # its attributes have narrower types than the protocol
         app = HttpApp(front, HttpOptions())
         host, port = await stack.enter_async_context(served(app, BindAddress(port=options.port)))
         print_line(_places(f"http://{host}:{port}/mcp", link, json=options.json))

@@ -1,4 +1,4 @@
-"""What open pages are told, in bounded portions: a page that is slow misses detail, never memory of ours."""
+"""The events for open pages, with bounded queues: a slow page loses details, and the process does not grow."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from .messages import FrameLog
+from .messages import MessageLog
 
 NEWS_WAITING: Final = 5_000
-"""What a page that does not listen may miss before it has to look at everything anew."""
+"""Queued events of a slow page; beyond that it must load the whole state again."""
 NEWS_PAUSE: Final = 0.03
 """Seconds between two attempts to reach an unavailable store."""
 NEWS_BYTES: Final = 32 << 20
@@ -21,38 +21,38 @@ NEWS_BYTES: Final = 32 << 20
 _RELOAD: Final = Raw(b'{"type":"reload"}')
 
 
-class News:
-    """Everybody who listens."""
+class EventStream:
+    """All open pages."""
 
-    def __init__(self, frames: FrameLog) -> None:
+    def __init__(self, frames: MessageLog) -> None:
         self._frames = frames
-        self._listeners: set[Listener] = set()
+        self._listeners: set[PageListener] = set()
 
     def tell(self, kind: str, **members: Any) -> None:
-        """Tell all of them."""
+        """Send an event to all pages."""
         if self._listeners:
             event = Raw(msgspec.json.encode({"type": kind, **members}))
             for listener in self._listeners:
                 listener.add(event)
 
     def stir(self) -> None:
-        """There are new frames."""
+        """Notify all pages of new messages."""
         for listener in self._listeners:
             listener.wake.set()
 
-    def listen(self) -> Listener:
-        listener = Listener(self._frames)
+    def listen(self) -> PageListener:
+        listener = PageListener(self._frames)
         self._listeners.add(listener)
         return listener
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: PageListener) -> None:
         self._listeners.discard(listener)
 
 
-class Listener:
-    """One open page. Frames wait in the log they are kept in anyway; of the rest there is a bounded queue."""
+class PageListener:
+    """One open page. Messages stay in their log; other events have a bounded queue."""
 
-    def __init__(self, frames: FrameLog) -> None:
+    def __init__(self, frames: MessageLog) -> None:
         self._frames = frames
         self._cursor = frames.last
         self._events: list[Raw] = []
@@ -65,12 +65,12 @@ class Listener:
             self._events.append(event)
             self._bytes += len(memoryview(event))
             if len(self._events) > NEWS_WAITING or self._bytes > NEWS_BYTES:
-                # It has missed too much: let it look at everything anew.
+                # It has missed too much: it must load the whole state again.
                 self._events, self._missed = [_RELOAD], True
         self.wake.set()
 
     async def next(self, limit: float) -> dict[str, Any]:
-        """What is new, or nothing after ``limit`` seconds, so that somebody notices when the page has gone."""
+        """Return new events, or none after ``limit`` seconds, so that a closed page is detected."""
         try:
             async with asyncio.timeout(limit):
                 await self.wake.wait()

@@ -1,4 +1,4 @@
-"""Files that change: looked at twenty times a second, never more than a bound of them, without a package for it."""
+"""Detect changed files by polling, without a dependency and with a bounded number of files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 FILES_LOOK: Final = 0.05
-"""Seconds between two looks at the files of a project."""
+"""Seconds between two scans of the files of a project."""
 FILES_WATCHED: Final = 2_000
-"""Files that are looked at; a folder with more is not a project of one server."""
+"""Watched files; a folder with more is not the project of one server."""
 FOLDERS_WATCHED: Final = 8
 """Levels of folders in which files are watched."""
 
@@ -21,8 +21,8 @@ _ENDINGS: Final = (".py", ".toml", ".json", ".yaml", ".yml")
 Stamps = dict[str, tuple[int, int]]
 
 
-class Watched:
-    """The folder of a file, and what is below it."""
+class FileWatcher:
+    """Watches the folder of a file and its subfolders."""
 
     def __init__(self, file: Path, *more: Path) -> None:
         self._root = str(file.parent)
@@ -30,7 +30,7 @@ class Watched:
         self._seen = self._look()
 
     async def changed(self) -> list[str]:
-        """Wait for the next change; the files that changed, came or went."""
+        """Wait for the next change; return the changed, added and removed files."""
         while True:
             await asyncio.sleep(FILES_LOOK)
             now = self._look()
@@ -65,7 +65,7 @@ class Watched:
                 elif depth and _is_own(entry.name) and entry.is_dir(follow_symlinks=False):
                     self._walk(entry.path, depth - 1, found)
             except OSError:
-                pass  # it went while we looked
+                pass  # removed during the scan
 
 
 def _is_own(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""``dovetail inspect TARGET…``: a page on this machine to look at servers with."""
+"""``dovetail inspect TARGET…``: inspect servers on a local web page."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from ..telemetry.terminal_sanitizer import log_to_stderr
 
 if TYPE_CHECKING:
     from ..transports.main_loop import Stop
-    from .inspected_server import Wish
+    from .inspected_server import ConnectRequest
 
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog="dovetail inspect", description="Look at servers in a browser, on a page of this machine."
+        prog="dovetail inspect", description="Inspect servers in a browser, on a local page."
     )
     result.add_argument(
         "targets", metavar="TARGET", nargs="*",
         help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json',
     )  # fmt: skip
-    result.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
     result.add_argument(
-        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+        "--revision", default="auto", help="auto, modern, legacy, or a protocol revision such as 2025-06-18"
+    )
+    result.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME: VALUE",
+        help="an HTTP header to send with every request",
     )
     add_option(result)
     add_environment(result)
@@ -39,16 +45,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
-    """The options of every command that opens the inspector."""
+    """Add the options of every command that opens the inspector."""
     parser.add_argument(
         port,
         type=option_sources.PORT,
         default=0,
         metavar="N",
-        help="port of the page (default: any free one)",
+        help="the port of the page (default: any free one)",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the link only")
-    parser.add_argument("--json", action="store_true", help="print it as JSON for scripts")
+    parser.add_argument("--no-browser", action="store_true", help="print the link without opening a browser")
+    parser.add_argument("--json", action="store_true", help="print the link as JSON")
 
 
 def main(command: str, arguments: list[str]) -> int:
@@ -58,7 +64,7 @@ def main(command: str, arguments: list[str]) -> int:
 
     try:
         headers = read_headers(options.header)
-        found: list[Wish] = []
+        found: list[ConnectRequest] = []
         for target in options.targets:
             found += connect_request.read(
                 target,
@@ -73,7 +79,7 @@ def main(command: str, arguments: list[str]) -> int:
     return _run(found, options)
 
 
-def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
+def _run(requests: list[ConnectRequest], options: argparse.Namespace) -> int:
     from ..transports import main_loop
     from ..transports.bind_address import BindAddress
     from . import Inspector, InspectorApp
@@ -81,7 +87,7 @@ def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
     async def serve(stop: Stop) -> None:
         inspector = Inspector()
         async with InspectorApp(inspector).served(BindAddress(port=options.port)) as link:
-            inspector.connect(wishes)
+            inspector.connect(requests)
             found = msgspec.json.encode({"inspector": link}).decode()
             sys.stdout.write(f"{found if options.json else f'The inspector is at {link}'}\n")
             sys.stdout.flush()
@@ -92,6 +98,6 @@ def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
 
 
 def show(link: str, options: argparse.Namespace) -> None:
-    """Open a browser, unless nobody wants one."""
+    """Open a browser, unless the options disable it."""
     if not options.no_browser:
         webbrowser.open(link)

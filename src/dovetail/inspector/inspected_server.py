@@ -1,4 +1,4 @@
-"""One server the page looks at: a client, what it hears, and how its questions are answered."""
+"""One inspected server: its client, its notifications, and the answers to its requests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..errors import DovetailError, ProtocolError
 from ..extensions import apps
 from ..settings import Limits, Timeouts
 from ..telemetry.terminal_sanitizer import printable
-from .captured_headers import WatchedFetch, Wire
+from .captured_headers import MessageCapture, WatchedFetch
 from .truncation import NAME_SIZE
 
 if TYPE_CHECKING:
     from .inspector import Inspector
 
 MESSAGE_SIZE: Final = 256 << 20
-"""The largest message a server may send us."""
+"""The largest message that a server can send."""
 LOGS_KEPT: Final = 5_000
 """Log messages stored for one connection."""
 LOG_SIZE: Final = 10_000
@@ -40,12 +40,12 @@ UPDATES_COUNTED: Final = 1_000
 
 
 FIRST_LEVEL: Final = "info"
-"""What a server is asked to log, until somebody chooses."""
+"""The log level to request, until the page selects one."""
 _PROVIDERS: Final = {"anthropic": Anthropic, "openai": OpenAI, "ollama": Ollama, "lmstudio": LMStudio}
 
 
-class Wish(Struct, kw_only=True):
-    """What to connect to, and how."""
+class ConnectRequest(Struct, kw_only=True):
+    """What to connect to, and with which options."""
 
     target: Target
     label: str
@@ -57,10 +57,10 @@ class Wish(Struct, kw_only=True):
 
 
 class Sampling(Struct, kw_only=True):
-    """Who answers when a server wants to sample."""
+    """How sampling requests of a server are answered."""
 
     mode: str = "hand"
-    """hand, mock or a provider."""
+    """"hand", "mock" or the name of a provider."""
     reply: str = ""
     model: str = ""
     base_url: str = ""
@@ -68,38 +68,38 @@ class Sampling(Struct, kw_only=True):
 
 
 class _Sampler:
-    """Asks whoever the page has chosen."""
+    """Answers sampling requests as the page has selected."""
 
     supports_tools = True
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: InspectedServer) -> None:
         self._connection = connection
 
     async def __call__(self, request: Any) -> Any:
         return await self._connection.sample(request)
 
 
-class Connection:
-    """A client of one server."""
+class InspectedServer:
+    """A client of one server, and the state that the page shows."""
 
-    def __init__(self, inspector: Inspector, id: int, wish: Wish) -> None:
+    def __init__(self, inspector: Inspector, id: int, request: ConnectRequest) -> None:
         self._inspector = inspector
         self.id = id
-        self.wish = wish
+        self.request = request
         self.sampling = Sampling()
         self.roots: list[dict[str, Any]] = []
         self.level: str | None = None
         self.subscribed: dict[str, int] = {}
-        """By URI: how often it has changed."""
+        """The number of changes by URI."""
         self.logs: deque[dict[str, Any]] = deque()
         self._log_sizes: deque[int] = deque()
         self._log_bytes = 0
         self.problem: dict[str, Any] | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._wire = Wire(inspector.frames, id, inspector.news.stir)
-        self.client = self._made(wish.revision)
+        self._wire = MessageCapture(inspector.frames, id, inspector.news.stir)
+        self.client = self._made(request.revision)
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- lifecycle --------------------------------------------------------------------------------------------------
 
     def _made(self, revision: str) -> Client:
         heard: ClientOptions = {
@@ -109,11 +109,11 @@ class Connection:
             "on_task": self.heard_of,
             "on_state": self._state,
         }
-        return Client(self.wish.target, **{**self.options(revision), **heard})
+        return Client(self.request.target, **{**self.options(revision), **heard})
 
     def options(self, revision: str) -> ClientOptions:
-        """Those of every client of this server, the one beside the others for `revisions.py` too."""
-        wish = self.wish
+        """The options of all clients of this server, also of those in `revision_comparison.py`."""
+        request = self.request
         found: ClientOptions = {
             "revision": revision,
             "on_elicit": self._elicit,
@@ -123,22 +123,22 @@ class Connection:
             "on_message": self._wire.on_message,
             "cache": False,
             "limits": Limits(max_message_bytes=MESSAGE_SIZE),
-            # Whoever looks decides how long to wait; there is a button.
+            # No timeout: the page has a cancel button.
             "timeouts": Timeouts(idle=None, total=None),
             "capabilities": {"extensions": {apps.EXTENSION: {"mimeTypes": [apps.HTML]}}},
-            "headers": wish.headers,
-            "auth": wish.auth,
-            "env": wish.env,
-            "cwd": wish.cwd,
+            "headers": request.headers,
+            "auth": request.auth,
+            "env": request.env,
+            "cwd": request.cwd,
         }
-        if wish.target.kind == "http":
+        if request.target.kind == "http":
             from ..transports.http.client.connection_pool import HttpFetch
 
             found["http"] = WatchedFetch(HttpFetch(), self._wire)
         return found
 
     def open(self) -> None:
-        """Begin to connect; the page is told how it went."""
+        """Start to connect; the page receives the outcome."""
         self.problem = None
         self._opening = asyncio.get_running_loop().create_task(self._open())
 
@@ -153,19 +153,19 @@ class Connection:
         self.tell()
 
     async def opened(self) -> None:
-        """Wait for the attempt that is under way."""
+        """Wait for the running attempt."""
         if self._opening is not None:
             await asyncio.wait([self._opening])
 
     async def reopen(self, revision: str) -> None:
-        """Connect anew, perhaps with another revision.
+        """Connect again, optionally with another revision.
 
         Raises:
-            ValueError: there is no such revision.
+            ValueError: the revision does not exist.
         """
         client = self._made(revision)
         await self.close()
-        self.wish.revision, self.client = revision, client
+        self.request.revision, self.client = revision, client
         self.subscribed.clear()
         self.open()
         self.tell()
@@ -176,14 +176,15 @@ class Connection:
         await self.client.close()
         self._inspector.frames.forget_requests(self.id)
 
-    # --- what the page sees -------------------------------------------------------------------------------------------
+    # --- state for the page -----------------------------------------------------------------------------------------
 
     def shown(self) -> dict[str, Any]:
         client = self.client
         return {
-            "id": self.id, "label": self.wish.label, "kind": self.wish.target.kind, "wanted": self.wish.revision,
-            "url": self.wish.target.label if self.wish.target.url else "",
-            "command": list(self.wish.target.command),
+            "id": self.id, "label": self.request.label, "kind": self.request.target.kind,
+            "wanted": self.request.revision,
+            "url": self.request.target.label if self.request.target.url else "",
+            "command": list(self.request.target.command),
             "state": "failed" if self.problem is not None else client.state, "problem": self.problem,
             "revision": client.revision, "server": msgspec.to_builtins(client.server_info),
             "capabilities": msgspec.to_builtins(client.server_capabilities), "instructions": client.instructions,
@@ -195,10 +196,10 @@ class Connection:
         self._inspector.news.tell("connection", connection=self.shown())
 
     async def listing(self) -> dict[str, Any]:
-        """All that the server offers; what cannot be had is left out, with the reason.
+        """Return the lists of the server, with the reason for each list that fails.
 
         Raises:
-            DovetailError: there is no connection.
+            DovetailError: not connected.
         """
         await self.opened()
         client, offered = self.client, self.client.server_capabilities
@@ -218,7 +219,7 @@ class Connection:
                     found["problems"][name] = problem_of(error)
         return found
 
-    # --- what the server says -----------------------------------------------------------------------------------------
+    # --- notifications ----------------------------------------------------------------------------------------------
 
     def _state(self, state: str) -> None:
         self.tell()
@@ -233,7 +234,7 @@ class Connection:
         self.log_stderr(data)
 
     def log_stderr(self, data: bytes) -> None:
-        """Show what the process of the server writes to stderr in the panel of logs."""
+        """Show the stderr output of the server process in the Logs panel."""
         for line in data.decode("utf-8", "replace").splitlines():
             self._log({"level": "stderr", "logger": "", "data": line})
 
@@ -256,16 +257,16 @@ class Connection:
 
     def _updated(self, uri: str) -> None:
         known, count = uri in self.subscribed, self.subscribed.get(uri, 0) + 1
-        # A server may say this of resources that nobody has subscribed to, of ever new ones too.
+        # A server can send updates for resources without a subscription, with ever new URIs.
         if known or (len(self.subscribed) < UPDATES_COUNTED and len(uri) <= NAME_SIZE):
             self.subscribed[uri] = count
         self._inspector.news.tell("updated", connection=self.id, uri=uri, count=count)
 
     def heard_of(self, task: Any) -> None:
-        """A task has another state, or is new."""
+        """Handle a new task or a new state of a task."""
         self._inspector.news.tell("task", connection=self.id, task=state_of(task))
 
-    # --- what it asks -------------------------------------------------------------------------------------------------
+    # --- requests of the server -------------------------------------------------------------------------------------
 
     async def _elicit(self, request: Any) -> Any:
         return await self._inspector.questions.ask(self.id, "elicit", request)
@@ -277,17 +278,17 @@ class Connection:
         if wanted.mode == "mock":
             return await Mock(*([wanted.reply] if wanted.reply else []))(request)
         if wanted.mode not in _PROVIDERS or not wanted.model:
-            raise ProtocolError("sampling_failed", "the inspector has no such model")
+            raise ProtocolError("sampling_failed", "the inspector has no model for this request")
         more: dict[str, Any] = {"base_url": wanted.base_url} if wanted.base_url else {}
         if wanted.api_key:
             more["api_key"] = wanted.api_key
         return await _PROVIDERS[wanted.mode](wanted.model, **more)(request)
 
     async def change(self, wanted: dict[str, Any]) -> None:
-        """Take settings of the page: ``sampling``, ``roots`` or ``level``.
+        """Apply settings of the page: ``sampling``, ``roots`` or ``level``.
 
         Raises:
-            msgspec.ValidationError: one of them is none.
+            msgspec.ValidationError: a setting is not valid.
         """
         if "sampling" in wanted:
             self.sampling = msgspec.convert(wanted["sampling"], Sampling)
@@ -303,14 +304,14 @@ class Connection:
 
 
 def state_of(task: Any) -> Any:
-    """A task as the page shows it: without its result, which the call has."""
+    """Return a task without its result, which is in the call."""
     return msgspec.to_builtins(
         msgspec.structs.replace(task, result=UNSET) if hasattr(task, "result") else task
     )
 
 
 def problem_of(error: BaseException) -> dict[str, Any]:
-    """An error as the page shows it."""
+    """Return an error in the form for the page."""
     if isinstance(error, ProtocolError):
         data = cast("Any", error.data)
         return {

@@ -1,4 +1,4 @@
-"""What the page shows: connections, calls, questions, logs and the wire, all of it bounded."""
+"""The state of the inspector: connections, calls, server requests, logs and messages, all bounded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..client.connecting.targets import Target
 from ..errors import DovetailError
 from ..testing import Recording, replay
 from ..wire.revisions import REVISIONS
-from .call_history import Calls
-from .event_stream import News
-from .inspected_server import Connection, Wish
-from .messages import FrameLog
-from .open_requests import Questions
+from .call_history import CallHistory
+from .event_stream import EventStream
+from .inspected_server import ConnectRequest, InspectedServer
+from .messages import MessageLog
+from .open_requests import OpenRequests
 
 CONNECTIONS: Final = 32
 """Connections to servers that one inspector holds."""
 APPS_KEPT: Final = 32
-"""Documents of MCP Apps that wait to be fetched by their frame."""
+"""Documents of MCP Apps that their iframe has not loaded yet."""
 APP_BYTES: Final = 64 << 20
 """Bytes of the waiting documents of MCP Apps."""
 CONFIRMATIONS: Final = 32
@@ -30,84 +30,84 @@ CONFIRMATIONS: Final = 32
 
 
 class AppDocument(Struct):
-    """The document of an MCP App, until its frame has fetched it."""
+    """The document of an MCP App, until its iframe has loaded it."""
 
     html: bytes
     policy: str
 
 
 class Inspector:
-    """One inspector. Close it to end all it has started."""
+    """One inspector. Closing it ends the processes that it has started."""
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
-        self.frames = FrameLog()
-        self.news = News(self.frames)
-        self.questions = Questions(self.news)
-        self.calls = Calls(self.news)
-        self.connections: dict[int, Connection] = {}
+        self.frames = MessageLog()
+        self.news = EventStream(self.frames)
+        self.questions = OpenRequests(self.news)
+        self.calls = CallHistory(self.news)
+        self.connections: dict[int, InspectedServer] = {}
         self._numbers = count(1)
-        self._confirmable: dict[str, list[Wish]] = {}
+        self._confirmable: dict[str, list[ConnectRequest]] = {}
         self._documents: dict[str, AppDocument] = {}
         self.notes: dict[str, Any] = {}
-        """What `dovetail dev` wants the page to show: the last error of an edit."""
+        """A notice of `dovetail dev` above all panels: the error of the last edit."""
 
-    # --- connections --------------------------------------------------------------------------------------------------
+    # --- connections ------------------------------------------------------------------------------------------------
 
-    def connect(self, wishes: Iterable[Wish]) -> list[Connection]:
-        """Begin to connect: whoever calls this answers for the commands in it.
+    def connect(self, requests: Iterable[ConnectRequest]) -> list[InspectedServer]:
+        """Start to connect. The caller has confirmed the commands in ``request``.
 
         Raises:
             DovetailError: there are too many connections.
         """
-        made: list[Connection] = []
-        for wish in wishes:
+        made: list[InspectedServer] = []
+        for request in requests:
             if len(self.connections) >= CONNECTIONS:
-                raise DovetailError(f"there are {CONNECTIONS} connections already: close one of them")
-            connection = Connection(self, next(self._numbers), wish)
+                raise DovetailError(f"the limit of {CONNECTIONS} connections is reached: close one")
+            connection = InspectedServer(self, next(self._numbers), request)
             self.connections[connection.id] = connection
             connection.open()
             connection.tell()
             made.append(connection)
         return made
 
-    def ask_first(self, wishes: list[Wish]) -> str:
-        """Keep what would start a program until somebody at the page says yes; returns the word for it."""
+    def ask_first(self, requests: list[ConnectRequest]) -> str:
+        """Store a request that would start a program until the user confirms it; return its id."""
         while len(self._confirmable) >= CONFIRMATIONS:
             del self._confirmable[next(iter(self._confirmable))]
         word = secrets.token_urlsafe(16)
-        self._confirmable[word] = wishes
+        self._confirmable[word] = requests
         return word
 
-    def confirmed(self, word: str) -> list[Wish]:
-        """What was asked about under this word, once.
+    def confirmed(self, word: str) -> list[ConnectRequest]:
+        """Return and remove the request with this id.
 
         Raises:
-            DovetailError: nothing was.
+            DovetailError: the id is unknown.
         """
         found = self._confirmable.pop(word, None)
         if found is None:
-            raise DovetailError("this was not asked about, or too long ago: connect again")
+            raise DovetailError("the confirmation is unknown or too old: connect again")
         return found
 
-    def replayed(self, text: str, label: str) -> Connection:
-        """A connection to a recording.
+    def replayed(self, text: str, label: str) -> InspectedServer:
+        """Connect to a recording.
 
         Raises:
-            ValueError: it is none.
+            ValueError: ``text`` is not a recording.
         """
         target = Target(kind="opener", service=replay(Recording.parse(text)))
-        return self.connect([Wish(target=target, label=label)])[0]
+        return self.connect([ConnectRequest(target=target, label=label)])[0]
 
-    def connection(self, id: Any) -> Connection:
-        """The one with this number.
+    def connection(self, id: Any) -> InspectedServer:
+        """Return the connection with this number.
 
         Raises:
-            DovetailError: there is none.
+            DovetailError: it does not exist.
         """
         found = self.connections.get(id)
         if found is None:
-            raise DovetailError("there is no such connection")
+            raise DovetailError("this connection does not exist any more: connect again")
         return found
 
     async def disconnect(self, id: int) -> None:
@@ -116,10 +116,10 @@ class Inspector:
         await connection.close()
         self.news.tell("disconnected", connection=id)
 
-    # --- apps ---------------------------------------------------------------------------------------------------------
+    # --- apps -------------------------------------------------------------------------------------------------------
 
     def keep_document(self, document: AppDocument) -> str:
-        """Where a frame finds the document, once."""
+        """Store a document for an iframe and return its path; it can be loaded once."""
         while self._documents and (
             len(self._documents) >= APPS_KEPT or self._app_bytes(document) > APP_BYTES
         ):
@@ -134,15 +134,15 @@ class Inspector:
     def take_document(self, word: str) -> AppDocument | None:
         return self._documents.pop(word, None)
 
-    # --- the whole ----------------------------------------------------------------------------------------------------
+    # --- all of it --------------------------------------------------------------------------------------------------
 
     def note(self, name: str, value: Any) -> None:
-        """Show something above all panels; None takes it away."""
+        """Show a notice above all panels; None removes it."""
         self.notes[name] = value
         self.news.tell("note", name=name, value=value)
 
     def shown(self) -> dict[str, Any]:
-        """All a page needs to begin; frames and results it asks for."""
+        """Return the initial state for a page; it requests messages and results separately."""
         return {
             "connections": [connection.shown() for connection in self.connections.values()],
             "calls": [record.shown() for record in self.calls.records.values()],

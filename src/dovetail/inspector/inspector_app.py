@@ -14,8 +14,8 @@ from ..core.limits import SharedLimit
 from ..errors import DovetailError, TransportError
 from .inspected_server import problem_of
 from .inspector import Inspector
-from .page_api import ROUTES, Whole
-from .page_guard import ALWAYS, POLICY, TOKEN_HEADER, Guard
+from .page_api import ROUTES, Download
+from .page_guard import ALWAYS, POLICY, TOKEN_HEADER, PageGuard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ..transports.http.server.http_exchange import Exchange, Headers, Sink
 
 STREAMS: Final = 16
-"""Pages that listen at once."""
+"""Open pages."""
 HEADER_SIZE: Final = 32 << 10
-"""Bytes of the headers of a request: its URL has the arguments of a completion."""
+"""Bytes of the header block of a request; its URL contains the arguments of a completion."""
 BODY_SIZE: Final = 64 << 20
-"""The largest request of the page: files travel as arguments."""
+"""The largest request of the page; files are sent as arguments."""
 HEARTBEAT: Final = 15.0
 """Seconds after which a stream without events gets a comment."""
 
@@ -47,13 +47,13 @@ class InspectorApp:
 
     def __init__(self, inspector: Inspector) -> None:
         self.inspector = inspector
-        self._guard = Guard(inspector.token)
+        self._guard = PageGuard(inspector.token)
         self._streams = 0
         self._files = _read_files()
 
     @asynccontextmanager
     async def served(self, address: BindAddress) -> AsyncGenerator[str]:
-        """Serve it; the link that opens it. What it has started ends with it."""
+        """Serve the inspector and give the link that opens it; stop its child processes at the end."""
         from .page_hosting import served
 
         try:
@@ -75,7 +75,7 @@ class InspectorApp:
         elif path.startswith("/api/"):
             await self._answer(exchange, method, path[5:])
         elif method not in ("GET", "HEAD"):
-            await exchange.text(405, "there is nothing to change here")
+            await exchange.text(405, "this path accepts only GET")
         elif path == "/":
             await self._page(exchange)
         elif path.startswith("/app/"):
@@ -83,14 +83,14 @@ class InspectorApp:
         else:
             await self._file(exchange, path.removeprefix("/"))
 
-    # --- the page -----------------------------------------------------------------------------------------------------
+    # --- the page ---------------------------------------------------------------------------------------------------
 
     async def _page(self, exchange: _Exchange) -> None:
         token = exchange.query.get("token")
         known = token is not None and self._guard.knows(token)
         if not known and not (token is None and self._guard.visited(exchange.headers)):
             await exchange.text(
-                403, "open the inspector with the link it has printed: the token is missing or old"
+                403, "the token is missing or old: open the inspector with the link that it has printed"
             )
             return
         more = (("set-cookie", self._guard.cookie(exchange.port)),) if known else ()
@@ -99,30 +99,32 @@ class InspectorApp:
     async def _file(self, exchange: _Exchange, name: str) -> None:
         data = self._files.get(name)
         if data is None or name == "index.html":
-            await exchange.text(404, "there is no such file")
+            await exchange.text(404, "not found")
             return
         await exchange.send(200, data, _TYPES[name.rpartition(".")[2]])
 
     async def _document(self, exchange: _Exchange, word: str) -> None:
-        """The document of an MCP App: a world of its own, which knows nothing of this one."""
+        """Respond with the document of an MCP App, which runs in a sandboxed iframe."""
         document = self.inspector.take_document(word)
         if document is None:
-            await exchange.text(404, "this document was fetched already")
+            await exchange.text(404, "this document was already loaded")
             return
         await exchange.send(200, document.html, _TYPES["html"], policy=document.policy)
 
-    # --- what the page asks -------------------------------------------------------------------------------------------
+    # --- requests of the page ---------------------------------------------------------------------------------------
 
     def _knows(self, exchange: _Exchange) -> bool:
         return self._guard.knows(exchange.headers.get(TOKEN_HEADER, ""))
 
     async def _answer(self, exchange: _Exchange, method: str, name: str) -> None:
         if not self._knows(exchange):
-            await exchange.text(403, "the token is missing or old")
+            await exchange.text(
+                403, "the token is missing or old: open the link that the inspector has printed"
+            )
             return
         handler = ROUTES.get((method, name))
         if handler is None:
-            await exchange.text(404, "there is nothing here")
+            await exchange.text(404, "not found")
             return
         try:
             asked: Any = dict(exchange.query)
@@ -134,7 +136,7 @@ class InspectorApp:
         except (DovetailError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
             await exchange.json(400, {"error": problem_of(error)})
         else:
-            if isinstance(found, Whole):
+            if isinstance(found, Download):
                 shown = f'attachment; filename="{found.name}"'
                 await exchange.send(200, found.data, found.kind, (("content-disposition", shown),))
             else:
@@ -143,7 +145,9 @@ class InspectorApp:
     async def _events(self, exchange: _Exchange) -> None:
         """Send an event stream with the changes; it ends when the page closes the connection."""
         if not self._knows(exchange):
-            await exchange.text(403, "the token is missing or old")
+            await exchange.text(
+                403, "the token is missing or old: open the link that the inspector has printed"
+            )
             return
         if self._streams >= STREAMS:
             await exchange.text(503, "too many pages are open")

@@ -1,4 +1,4 @@
-"""The wire: every message both ways, with its time, its size and, over HTTP, the heads it travelled with."""
+"""Messages in both directions, with time, size and, over HTTP, their headers."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from msgspec import UNSET, Raw, Struct
 from .truncation import NAME_SIZE
 
 FRAMES_KEPT: Final = 120_000
-"""Frames of all connections together; the oldest make room."""
+"""Stored messages of all connections; the oldest are removed to make room."""
 FRAME_BYTES: Final = 256 << 20
 """Bytes of all stored frames."""
 FRAMES_TRIMMED: Final = 4_000
 """Frames removed at once, so that making room costs little."""
 REQUESTS_OPEN: Final = 10_000
-"""Requests whose answers are waited for, to know how long they took."""
+"""Pending requests whose duration is measured."""
 ROWS_SENT: Final = 5_000
-"""Frames that a page is told of at once."""
+"""Messages in one event for a page."""
 
 
 Sender = Literal["client", "server"]
 Row = list[Any]
 
 
-class _Envelope(Struct):
+class _MessageEnvelope(Struct):
     method: str = ""
     id: Any = UNSET
     error: Raw | None = None
 
 
-class Frame(Struct, eq=False, kw_only=True):
-    """One message, or one HTTP exchange that carried none."""
+class CapturedMessage(Struct, eq=False, kw_only=True):
+    """One message, or one HTTP exchange without a message."""
 
     number: int
     at: float
@@ -45,14 +45,14 @@ class Frame(Struct, eq=False, kw_only=True):
     method: str = ""
     id: Any = None
     seconds: float | None = None
-    """Of an answer: how long it took."""
+    """For a response: seconds since the request."""
     head: dict[str, Any] | None = None
-    """The head of the HTTP request or response it came in."""
+    """The headers of its HTTP request or response."""
     weight: int = 0
-    """Bytes of it and of its head."""
+    """Bytes of the message and its headers."""
 
     def row(self) -> Row:
-        """What a list shows of it."""
+        """Return the row for the list."""
         took = None if self.seconds is None else round(self.seconds * 1000, 2)
         return [
             self.number, round(self.at * 1000, 1), self.connection, int(self.sender == "server"),
@@ -60,24 +60,24 @@ class Frame(Struct, eq=False, kw_only=True):
         ]  # fmt: skip
 
 
-class FrameLog:
-    """The last frames of all connections, numbered from 1."""
+class MessageLog:
+    """The latest messages of all connections, numbered from 1."""
 
     def __init__(self) -> None:
-        self._frames: list[Frame] = []
+        self._frames: list[CapturedMessage] = []
         self._bytes = 0
         self._open: dict[tuple[int, Sender, Any], tuple[str, float]] = {}
         self.last = 0
-        """The number of the newest one."""
+        """The number of the newest message."""
 
     @property
     def first(self) -> int:
-        """The number of the oldest one that is left."""
+        """The number of the oldest stored message."""
         return self._frames[0].number if self._frames else self.last + 1
 
-    def add(self, connection: int, sender: Sender, data: bytes) -> Frame:
-        """Note a message."""
-        frame = Frame(
+    def add(self, connection: int, sender: Sender, data: bytes) -> CapturedMessage:
+        """Store a message."""
+        frame = CapturedMessage(
             number=self.last + 1,
             at=time.time(),
             connection=connection,
@@ -88,16 +88,16 @@ class FrameLog:
         self._describe(frame)
         return self._keep(frame)
 
-    def add_http(self, connection: int, title: str, head: dict[str, Any]) -> Frame:
-        """Note an exchange over HTTP that carried no message of the client's: a stream, a farewell, a refusal."""
+    def add_http(self, connection: int, title: str, head: dict[str, Any]) -> CapturedMessage:
+        """Store an HTTP exchange without a message of the client: a stream, a DELETE, a rejection."""
         return self._keep(
-            Frame(
+            CapturedMessage(
                 number=self.last + 1, at=time.time(), connection=connection, sender="client", data=b"",
                 kind="http", method=title, head=head,
             )
         )  # fmt: skip
 
-    def _keep(self, frame: Frame) -> Frame:
+    def _keep(self, frame: CapturedMessage) -> CapturedMessage:
         self.last = frame.number
         self._frames.append(frame)
         self.give_head(frame, frame.head)
@@ -105,8 +105,8 @@ class FrameLog:
             self._make_room()
         return frame
 
-    def give_head(self, frame: Frame, head: dict[str, Any] | None) -> None:
-        """A server may say much there, and nothing else."""
+    def give_head(self, frame: CapturedMessage, head: dict[str, Any] | None) -> None:
+        """Truncate headers of a server."""
         frame.head, before = head, frame.weight
         frame.weight = len(frame.data) + (0 if head is None else len(msgspec.json.encode(head)))
         if frame.number >= self.first:
@@ -121,13 +121,13 @@ class FrameLog:
         del self._frames[:count]
         self._bytes = size
 
-    def _describe(self, frame: Frame) -> None:
-        """Say what kind of message it is, and whose answer."""
+    def _describe(self, frame: CapturedMessage) -> None:
+        """Set the kind of a message, and match a response to its request."""
         try:
             if frame.data[:1] == b"[":
                 frame.kind = "batch"
                 return
-            found = msgspec.json.decode(frame.data, type=_Envelope)
+            found = msgspec.json.decode(frame.data, type=_MessageEnvelope)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             frame.kind = "unreadable"
             return
@@ -147,18 +147,18 @@ class FrameLog:
             frame.method, frame.seconds = asked[0], frame.at - asked[1]
 
     def forget_requests(self, connection: int) -> None:
-        """The connection is over: nobody will answer any more."""
+        """Forget pending requests of a closed connection."""
         for key in [key for key in self._open if key[0] == connection]:
             del self._open[key]
 
-    def since(self, number: int, limit: int = ROWS_SENT) -> list[Frame]:
-        """Those after ``number``, the oldest first."""
+    def since(self, number: int, limit: int = ROWS_SENT) -> list[CapturedMessage]:
+        """Return the messages after ``number``, the oldest first."""
         start = max(0, number + 1 - self.first)
         return self._frames[start : start + limit]
 
-    def get(self, number: int) -> Frame | None:
+    def get(self, number: int) -> CapturedMessage | None:
         index = number - self.first
         return self._frames[index] if 0 <= index < len(self._frames) else None
 
-    def of(self, connection: int) -> list[Frame]:
+    def of(self, connection: int) -> list[CapturedMessage]:
         return [frame for frame in self._frames if frame.connection == connection]

@@ -1,4 +1,4 @@
-"""Questions of servers that wait for somebody at the page."""
+"""Elicitation and sampling requests that wait for an answer on the page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import DovetailError, ProtocolError
-from .event_stream import News
+from .event_stream import EventStream
 
 QUESTIONS: Final = 100
-"""Questions that may wait for an answer."""
+"""Server requests that wait for an answer."""
 QUESTION_BYTES: Final = 64 << 20
 """Bytes of the input requests that wait."""
 
 
-class Question(Struct, eq=False, kw_only=True):
-    """One of them; ``kind`` is elicit or sample."""
+class OpenRequest(Struct, eq=False, kw_only=True):
+    """One request; ``kind`` is "elicit" or "sample"."""
 
     id: int
     connection: int
@@ -36,25 +36,25 @@ class Question(Struct, eq=False, kw_only=True):
         }  # fmt: skip
 
 
-class Questions:
-    """All that wait."""
+class OpenRequests:
+    """All requests without an answer."""
 
-    def __init__(self, news: News) -> None:
+    def __init__(self, news: EventStream) -> None:
         self._news = news
         self._numbers = count(1)
-        self.waiting: dict[int, Question] = {}
+        self.waiting: dict[int, OpenRequest] = {}
 
     async def ask(self, connection: int, kind: str, params: Any) -> Any:
-        """Show a question and wait for its answer.
+        """Show a request and wait for its answer.
 
         Raises:
-            ProtocolError: too many wait already, or whoever was asked refused with an error.
+            ProtocolError: too many requests wait, or the user rejected it with an error.
         """
         size = len(msgspec.json.encode(params))
         held = sum(question.size for question in self.waiting.values())
         if len(self.waiting) >= QUESTIONS or held + size > QUESTION_BYTES:
-            raise ProtocolError("internal_error", "too many questions wait for an answer already")
-        question = Question(
+            raise ProtocolError("internal_error", "too many requests already wait for an answer")
+        question = OpenRequest(
             id=next(self._numbers), connection=connection, kind=kind, params=msgspec.to_builtins(params),
             at=time.time(), size=size, answer=asyncio.get_running_loop().create_future(),
         )  # fmt: skip
@@ -67,14 +67,14 @@ class Questions:
             self._news.tell("answered", question=question.id)
 
     def answer(self, id: int, value: Any) -> None:
-        """Give the answer; ``{"error": text}`` refuses.
+        """Answer a request; ``{"error": text}`` rejects it.
 
         Raises:
-            DovetailError: nobody waits for it any more.
+            DovetailError: the request is no longer open.
         """
         question = self.waiting.get(id)
         if question is None or question.answer.done():
-            raise DovetailError("nobody waits for this answer any more")
+            raise DovetailError("this request is no longer open")
         if isinstance(value, dict) and "error" in value:
             question.answer.set_exception(ProtocolError("user_rejected", str(value["error"])))  # pyright: ignore[reportUnknownArgumentType]
         else:

@@ -1,4 +1,4 @@
-"""What the page may ask for: one function a route. Each gets the inspector and what was sent, and returns JSON."""
+"""The routes of the page: one function each, from the inspector and the parameters to JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..errors import DovetailError, TransportError
 from ..settings import Timeouts
 from . import connect_request, recordings, revision_comparison, saved_sessions
 from .call_history import perform
-from .inspected_server import Wish, state_of
+from .inspected_server import ConnectRequest, state_of
 from .inspector import AppDocument, Inspector
 from .messages import ROWS_SENT
 from .page_guard import app_policy
-from .truncation import shortened
+from .truncation import truncated
 
 METRICS_SIZE: Final = 4 << 20
 """Bytes read of a server's metrics."""
@@ -29,8 +29,8 @@ Asked = dict[str, Any]
 Handler = Callable[[Inspector, Asked], Awaitable[Any]]
 
 
-class Whole(msgspec.Struct):
-    """Bytes to be kept as a file."""
+class Download(msgspec.Struct):
+    """Bytes to save as a file."""
 
     data: bytes
     name: str
@@ -42,7 +42,7 @@ async def state(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def connect(inspector: Inspector, asked: Asked) -> Any:
-    """Connect to what is typed; what would start a program is asked about first."""
+    """Connect to the given target; a command needs a confirmation first."""
     if "saved" in asked:
         name = str(asked["saved"])
         return {"connections": [inspector.replayed(saved_sessions.read(name), f"session {name}").id]}
@@ -56,18 +56,21 @@ async def connect(inspector: Inspector, asked: Asked) -> Any:
         str(asked.get("target", "")), revision=asked.get("revision") or "auto", headers=headers,
         auth=asked.get("auth") or None,
     )  # fmt: skip
-    programs = [wish for wish in found if wish.target.kind == "child"]
+    programs = [request for request in found if request.target.kind == "child"]
     if programs:
-        return {"confirm": inspector.ask_first(found), "commands": [_command(wish) for wish in programs]}
+        return {
+            "confirm": inspector.ask_first(found),
+            "commands": [_command(request) for request in programs],
+        }
     return {"connections": [connection.id for connection in inspector.connect(found)]}
 
 
-def _command(wish: Wish) -> dict[str, Any]:
+def _command(request: ConnectRequest) -> dict[str, Any]:
     return {
-        "label": wish.label,
-        "words": list(wish.target.command),
-        "cwd": wish.cwd,
-        "env": sorted(wish.env or ()),
+        "label": request.label,
+        "words": list(request.target.command),
+        "cwd": request.cwd,
+        "env": sorted(request.env or ()),
     }
 
 
@@ -97,12 +100,12 @@ async def cancel(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def result(inspector: Inspector, asked: Asked) -> Any:
-    """One call with its result; ``whole``: the result as a file."""
+    """Return one call with its result; ``whole``: the result as a file."""
     record = inspector.calls.records.get(int(asked.get("id", 0)))
     if record is None:
-        raise DovetailError("this call is forgotten")
+        raise DovetailError("this call is not in the history any more")
     if asked.get("whole"):
-        return Whole(record.result, f"result-{record.id}.json")
+        return Download(record.result, f"result-{record.id}.json")
     return record.detail()
 
 
@@ -147,7 +150,7 @@ async def cancel_task(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def frames(inspector: Inspector, asked: Asked) -> Any:
-    """Rows after a number."""
+    """Return the rows after a number."""
     found = inspector.frames.since(
         int(asked.get("after", 0)), min(int(asked.get("limit", 20_000)), 4 * ROWS_SENT)
     )
@@ -155,17 +158,17 @@ async def frames(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def frame(inspector: Inspector, asked: Asked) -> Any:
-    """One frame: decoded and raw, with its head; ``whole``: as a file."""
+    """Return one message, decoded and raw, with its headers; ``whole``: as a file."""
     found = inspector.frames.get(int(asked.get("id", 0)))
     if found is None:
-        raise DovetailError("this frame is forgotten")
+        raise DovetailError("this message is not stored any more")
     if asked.get("whole"):
-        return Whole(found.data, f"frame-{found.number}.json")
+        return Download(found.data, f"frame-{found.number}.json")
     try:
-        decoded = shortened(msgspec.json.decode(found.data))
+        decoded = truncated(msgspec.json.decode(found.data))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        decoded = shortened(None)
-    text = shortened(found.data.decode("utf-8", "replace"))
+        decoded = truncated(None)
+    text = truncated(found.data.decode("utf-8", "replace"))
     return {
         "row": found.row(), "head": found.head, "decoded": decoded.value, "cut": decoded.cut, "raw": text.value,
         "rawCut": bool(text.cut), "size": len(found.data),
@@ -179,19 +182,19 @@ async def compare(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def recording(inspector: Inspector, asked: Asked) -> Any:
-    """A session as a file, masked unless ``raw``."""
+    """Return a session as a file, without secrets unless ``raw``."""
     id = int(asked.get("connection", 0))
     text = _written(inspector, id, raw=bool(asked.get("raw")))
-    return Whole(text.encode(), f"session-{id}.txt", "text/plain; charset=utf-8")
+    return Download(text.encode(), f"session-{id}.txt", "text/plain; charset=utf-8")
 
 
 def _written(inspector: Inspector, id: int, *, raw: bool) -> str:
-    label = inspector.connection(id).wish.target.label
+    label = inspector.connection(id).request.target.label
     return recordings.write(inspector.frames.of(id), label, raw=raw)
 
 
 async def keep(inspector: Inspector, asked: Asked) -> Any:
-    """Keep a session on this machine, masked."""
+    """Save a session on this machine, without secrets."""
     return {
         "path": saved_sessions.keep(
             str(asked["name"]).strip(), _written(inspector, asked.get("connection", 0), raw=False)
@@ -204,8 +207,8 @@ async def sessions(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def metrics(inspector: Inspector, asked: Asked) -> Any:
-    """What the server tells operators, if it does: only beside the address that somebody named."""
-    target = inspector.connection(asked.get("connection")).wish.target
+    """Return the metrics and the readiness of the server, from the origin that the user entered."""
+    target = inspector.connection(asked.get("connection")).request.target
     if target.kind != "http":
         raise DovetailError("only servers over HTTP have metrics")
     from ..transports.http.client.connection_pool import HttpFetch
@@ -230,22 +233,22 @@ async def metrics(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def doctor(inspector: Inspector, asked: Asked) -> Any:
-    """What `dovetail doctor` finds out about the server: it connects anew, in every revision."""
+    """Run `dovetail doctor` for the server; it connects again with every revision."""
     connection = inspector.connection(asked.get("connection"))
-    target = connection.wish.target
+    target = connection.request.target
     if target.kind not in ("http", "child"):
-        raise DovetailError("the doctor comes to URLs, files and commands")
+        raise DovetailError("diagnostics work for URLs, files and commands")
     from ..cli.doctor import examine
 
     def connect(revision: str | None) -> Client:
-        options = connection.options(revision or connection.wish.revision)
+        options = connection.options(revision or connection.request.revision)
         return Client(target, **{**options, "reconnect": False, "timeouts": Timeouts()})
 
     return {"findings": msgspec.to_builtins(await examine(target.url or "", connect))}
 
 
 async def app(inspector: Inspector, asked: Asked) -> Any:
-    """Keep the document of an MCP App for its frame."""
+    """Store the document of an MCP App for its iframe."""
     wanted: Any = asked.get("csp")
     policy = app_policy(cast("Mapping[str, object]", wanted) if isinstance(wanted, dict) else {})
     return {"url": inspector.keep_document(AppDocument(str(asked["html"]).encode(), policy))}

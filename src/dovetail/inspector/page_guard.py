@@ -1,7 +1,7 @@
-"""Who may ask the inspector: this machine's browser, on its own page, with the token of this run.
+"""Access control of the inspector: only its page, in a browser on this machine, with the token of this run.
 
-The token stands in the link that is printed. The page keeps it for its tab and sends it as a header, which no page of
-another origin can do; a cookie, which other programs on this machine may see, opens nothing but the empty page.
+The printed link contains the token. The page stores it for its tab and sends it as a header, which pages of other
+origins cannot do. Other programs on this machine can see the cookie, so it opens only the empty page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POLICY: Final = (
     " connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""What the page may do: no script that is not a file of ours, no text that becomes markup."""
+"""The content security policy of the page: only scripts of the inspector, and no markup from text."""
 
 ALWAYS: Final = (
     ("x-content-type-options", "nosniff"),
@@ -34,37 +34,37 @@ ALWAYS: Final = (
 )
 
 
-class Guard:
-    """The decisions of one run."""
+class PageGuard:
+    """Checks the requests of one run."""
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._visit = secrets.token_urlsafe(24)
 
     def refusal(self, headers: Mapping[str, str], *, navigation: bool) -> str | None:
-        """Why a request is refused, whatever it is for; None if it may pass. A link may be followed from anywhere."""
+        """Return why a request is rejected on every path, or None. A link can be followed from other sites."""
         host = headers.get("host", "").strip().lower()
         found = _HOST.fullmatch(host)
         if found is None or not is_loopback(found[1]):
-            return "the inspector is for this machine only: this Host is none of its names"
+            return "the inspector accepts only loopback names as Host"
         origin = headers.get("origin")
         if origin is not None and origin.strip().lower() != f"http://{host}":
-            return "pages of other origins may not ask the inspector anything"
+            return "the inspector rejects requests from pages of other origins"
         site = headers.get("sec-fetch-site", "").strip().lower()
         if site not in _HERE and not (navigation and headers.get("sec-fetch-mode") == "navigate"):
-            return "pages of other sites may not ask the inspector anything"
+            return "the inspector rejects requests from pages of other sites"
         return None
 
     def knows(self, token: str) -> bool:
-        """Whether this is the token."""
+        """Return whether the token is correct."""
         return compare_digest(token.encode(), self._token.encode())
 
     def cookie(self, port: int) -> str:
-        """What lets a page be loaded again. It opens the empty page alone."""
+        """Return the cookie that allows a page to be reloaded; it opens only the empty page."""
         return f"dovetail-inspector-{port}={self._visit}; Path=/; HttpOnly; SameSite=Strict"
 
     def visited(self, headers: Mapping[str, str]) -> bool:
-        """Whether the cookie is among the headers."""
+        """Return whether the headers contain the cookie."""
         parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
         return any(
             name.startswith("dovetail-inspector-") and compare_digest(value.encode(), self._visit.encode())
@@ -78,7 +78,7 @@ _SOURCE: Final = re.compile(
 
 
 def app_policy(wanted: Mapping[str, object]) -> str:
-    """The policy of an MCP App's document: nothing but what is in it, and the domains it has asked for."""
+    """Return the content security policy of an MCP App: its own content, and the domains that it declares."""
 
     def domains(name: str) -> str:
         given = wanted.get(name)

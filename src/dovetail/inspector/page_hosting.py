@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def served(
     handler: HttpHandler, address: BindAddress, *, max_header_bytes: int = Limits().max_header_bytes
 ) -> AsyncGenerator[tuple[str, int]]:
-    """Serve ``handler`` for as long as this is entered. Gives the host and the port; signals are left alone.
+    """Serve ``handler`` inside the context and give the host and the port. Signal handlers stay unchanged.
 
     Raises:
         DovetailError: the address is in use, or the HTTP parser is not installed.

@@ -1,4 +1,4 @@
-"""Sessions as text that `dovetail.testing.replay` reads; what sounds or looks like a secret is masked."""
+"""Sessions as text for `dovetail.testing.replay`, with secrets masked."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 
 from ..middleware.sensitive_data import MASK, SECRETS, sounds_secret
 from ..testing import Recording
-from .messages import Frame
+from .messages import CapturedMessage
 
 _PROTOCOL: Final = frozenset(
     {"progressToken", "nextCursor", "cursor", "requestState", "protocolVersion", "maxTokens"}
 )
-"""Members that are no secrets whatever they sound like, and that a replay needs."""
+"""Members that a replay needs and that are not secrets in spite of their names."""
 _SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
-"""What has the name of a secret there only says what it looks like."""
+"""Members of a schema: the name of a secret there describes a type."""
 _USER: Final = re.compile(r"(?<=://)[^/\s?#@\"']{1,500}@")
 _GIVEN: Final = re.compile(
     r"(?<![\w-])(--[\w-]{1,60}[ =]|[\w-]{1,60}(?:\\?[\"']\s?[:=]\s?\\?[\"']|=\\?[\"']?))([^\s\\\"'&;,)}\]]{1,4000})"
@@ -25,8 +25,8 @@ _GIVEN: Final = re.compile(
 """``name=value`` of addresses and environments, ``"name": "value"`` of JSON in texts, ``--name value`` of commands."""
 
 
-def write(frames: list[Frame], title: str, *, raw: bool) -> str:
-    """The messages among ``frames``; ``raw`` leaves secrets in."""
+def write(frames: list[CapturedMessage], title: str, *, raw: bool) -> str:
+    """Return the messages as a recording; ``raw`` keeps secrets."""
     recording = Recording()
     for frame in frames:
         if frame.kind in ("http", "unreadable"):
@@ -34,20 +34,20 @@ def write(frames: list[Frame], title: str, *, raw: bool) -> str:
         try:
             message = frame.data if raw else msgspec.json.encode(masked(msgspec.json.decode(frame.data)))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue  # nobody can read it: it begins like a batch and is none, or has no end of levels
+            continue  # not readable: an invalid batch, or nested too deeply
         recording.add(frame.sender, message)
-    note = "as it was" if raw else "secrets are masked"
+    note = "with secrets" if raw else "secrets are masked"
     named = " ".join((title if raw else masked_text(title)).split())
     return f"# {named}\n# recorded by dovetail inspect, {note}\n{recording.text()}"
 
 
 def masked(value: Any) -> Any:
-    """``value`` without secrets; its shape stays, so that it can be replayed."""
+    """Return ``value`` without secrets and with the same shape, so that it can be replayed."""
     return _made(value, _masked_document, masked, _masked_member)
 
 
 def masked_text(text: str) -> str:
-    """``text`` without what looks like a secret, or is given under the name of one."""
+    """Return ``text`` without values that look like secrets or follow the name of one."""
     for pattern in SECRETS.values():
         text = pattern.sub(MASK, text)
     text = _USER.sub(f"{MASK}@", text)
@@ -55,7 +55,7 @@ def masked_text(text: str) -> str:
 
 
 def _masked_document(text: str) -> str:
-    """A text may be a JSON document: most results have one beside their structured content."""
+    """Mask a text that may be JSON, as in most results with structured content."""
     if text[:1] in ("{", "["):
         try:
             found = msgspec.json.decode(text)
@@ -77,7 +77,7 @@ def _schema(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """What stands under the name of a secret."""
+    """Mask the value of a member with the name of a secret."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 0
     return _made(value, lambda text: MASK, _hidden, lambda name, member: _hidden(member))

@@ -1,4 +1,4 @@
-"""Sessions that are kept on this machine, as files below the folder of the user's data."""
+"""Saved sessions: files below the data folder of the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..errors import DovetailError
 
 SESSIONS_SHOWN: Final = 200
-"""Sessions that are listed, the newest first."""
+"""Listed sessions, the newest first."""
 
 
 _NAME: Final = re.compile(r"[\w][\w .-]{0,99}")
@@ -22,10 +22,10 @@ def folder() -> Path:
 
 
 def keep(name: str, text: str) -> str:
-    """Keep a session under ``name``; the path of its file, which nobody else can read.
+    """Save a session as ``name``, readable by the user only; return the path of the file.
 
     Raises:
-        DovetailError: it is no name, or there is one already.
+        DovetailError: the name is not valid or already exists.
     """
     path = _path(name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,26 +33,26 @@ def keep(name: str, text: str) -> str:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise DovetailError(f"there is a session {name!r} already") from None
+        raise DovetailError(f"a session {name!r} already exists: use another name") from None
     except OSError as error:
-        raise DovetailError(f"the session cannot be kept: {error.strerror}") from None
+        raise DovetailError(f"the session cannot be saved: {error.strerror}") from None
     return str(path)
 
 
 def read(name: str) -> str:
-    """The session of this name.
+    """Return the session ``name``.
 
     Raises:
-        DovetailError: there is none.
+        DovetailError: it does not exist.
     """
     try:
         return _path(name).read_text("utf-8")
     except OSError:
-        raise DovetailError(f"there is no session {name!r}") from None
+        raise DovetailError(f"the session {name!r} does not exist") from None
 
 
 def listed() -> list[dict[str, Any]]:
-    """What there is, the newest first."""
+    """List the saved sessions, the newest first."""
     there = folder().glob("*.txt") if folder().is_dir() else ()
     found = [(path.stat(), path) for path in there if path.is_file()]
     found.sort(key=lambda one: one[0].st_mtime, reverse=True)
@@ -65,6 +65,6 @@ def listed() -> list[dict[str, Any]]:
 def _path(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise DovetailError(
-            "a name has letters, digits, spaces, dots and dashes, and begins with one of the first"
+            "use a name of letters, digits, spaces, dots and dashes that starts with a letter or digit"
         )
     return folder() / f"{name}.txt"

@@ -1,4 +1,4 @@
-"""Large results in a size a page can draw: what is left out is named, with its whole size."""
+"""Truncate large results for the page, and report each cut with the full size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 NAME_SIZE: Final = 1_000
-"""Characters of a method, an id, a header or a URI that a server has made up."""
+"""Characters of a method, an id, a header or a URI of a server."""
 SHOWN_TEXT: Final = 100_000
-"""Characters of one text that the page gets unless it asks for all of it."""
+"""Characters of one text that the page receives, unless it requests all."""
 SHOWN_MEDIA: Final = 16 << 20
-"""Characters of one picture or sound."""
+"""Characters of one image or audio content."""
 SHOWN_ITEMS: Final = 1_000
 """Items of one array, or members of one object."""
 SHOWN_TOTAL: Final = 2 << 20
@@ -20,20 +20,20 @@ SHOWN_DEPTH: Final = 60
 """Levels of nested values that the page gets."""
 
 
-class Shortened(Struct):
-    """A value, and where something of it was left out: the path, and the size of the whole."""
+class Truncated(Struct):
+    """A truncated value, and its cuts: the path and the full size of each."""
 
     value: Any
     cut: list[dict[str, Any]]
 
 
-def shortened(value: Any) -> Shortened:
-    """``value`` without what would keep a page busy."""
-    work = _Work()
-    return Shortened(work.run(value, (), SHOWN_DEPTH), work.cut)
+def truncated(value: Any) -> Truncated:
+    """Return ``value`` without parts that are too large for the page."""
+    work = _Truncation()
+    return Truncated(work.run(value, (), SHOWN_DEPTH), work.cut)
 
 
-class _Work:
+class _Truncation:
     def __init__(self) -> None:
         self.left = SHOWN_TOTAL
         self.cut: list[dict[str, Any]] = []

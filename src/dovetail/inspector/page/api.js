@@ -1,4 +1,4 @@
-// The token of this run, the questions to the inspector, and its stream of news.
+// The token of this run, requests to the inspector, and its event stream.
 
 const KEPT = "dovetail-token";
 const given = new URLSearchParams(location.search).get("token");
@@ -44,7 +44,7 @@ export async function whole(path, query) {
   return (await read(await fetch(`/api/${path}?${text}`, { headers }))).blob();
 }
 
-// Calls `heard` with each portion of news, and `state` with whether there is a connection; comes back by itself.
+// Calls `heard` with each batch of events, and `state` with whether it is connected; reconnects automatically.
 export async function listen(heard, state) {
   for (let pause = 250; ; pause = Math.min(pause * 2, 5000)) {
     try {

@@ -1,4 +1,4 @@
-// MCP Apps: a document of the server's in a frame that can do nothing but talk to us, and the bridge it talks over.
+// MCP Apps: a document of the server in a sandboxed iframe, and the message bridge to it.
 import { post } from "./api.js";
 import { button, dialog, h, link, safeUrl } from "./dom.js";
 import { problem } from "./result.js";
@@ -30,14 +30,14 @@ export async function mount(element, uri, entry, connection, tool, call) {
 }
 
 class Bridge {
-  // An app speaks to the server it came from, whichever one is looked at meanwhile.
+  // An app is connected to its own server, whichever server is selected.
   constructor(frame, said, connection, tool, call) {
     Object.assign(this, { frame, said, connection, tool, call, asking: null });
     this.heard = (event) => { if (event.source === frame.contentWindow) this.receive(event.data); };
     addEventListener("message", this.heard);
   }
 
-  // Its origin is nobody's, so the window is what tells it from others, and there is no origin to name.
+  // A sandboxed iframe has an opaque origin, so messages are identified by their window.
   send(message) {
     this.frame.contentWindow?.postMessage({ jsonrpc: "2.0", ...message }, "*");
   }
@@ -109,7 +109,7 @@ class Bridge {
     return call.result;
   }
 
-  // A link of an app is followed by whoever sits here, not by the app.
+  // The user opens links of an app, not the app.
   open(url) {
     if (!safeUrl(url)) throw new Error("such a link is not followed");
     if (this.asking?.isConnected) throw new Error("another link is asked about already");

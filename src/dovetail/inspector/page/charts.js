@@ -1,4 +1,4 @@
-// Charts as SVG: bars and lines, with a text for those who cannot see them.
+// SVG charts: bars and lines, with a text for screen readers.
 import { h, svg } from "./dom.js";
 
 const WIDTH = 640;

@@ -1,18 +1,18 @@
-// Connecting: what is typed, and a yes before a program is started.
+// The connect dialog, and the confirmation before a program is started.
 import { post } from "./api.js";
 import { button, dialog, h, unique } from "./dom.js";
 import { shell } from "./snippets.js";
 import { choose, store } from "./store.js";
 
-// A word as a shell would need it: whoever says yes sees where each ends, and nothing that turns the text around.
+// Quote a word as for a shell, so that the user sees where each word ends; escape characters that reverse text.
 function word(text) {
   return shell(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0).toString(16)}}`);
 }
 
 function ask(found) {
-  const box = dialog("Start this program?", h("p", {}, "The inspector will run it on this machine, as you:"),
+  const box = dialog("Start this program?", h("p", {}, "The inspector will run this command on this machine, with your rights:"),
     ...found.commands.map((one) => h("div", { class: "block" }, h("strong", {}, one.label), h("pre", { class: "text command" }, one.words.map(word).join(" ")), one.cwd ? h("p", { class: "note" }, `in ${one.cwd}`) : null, one.env.length ? h("p", { class: "note" }, `with ${one.env.join(", ")}`) : null)),
-    h("div", { class: "actions" }, button("Start", async () => { box.close(); await done(await post("connect", { confirm: found.confirm })); }, { class: "primary" }), button("Do not", () => box.close())));
+    h("div", { class: "actions" }, button("Start", async () => { box.close(); await done(await post("connect", { confirm: found.confirm })); }, { class: "primary" }), button("Do not start", () => box.close())));
 }
 
 function done({ connections }) {

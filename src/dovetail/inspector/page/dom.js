@@ -1,4 +1,4 @@
-// Building the page out of nodes. Nothing here, or anywhere else, turns text into markup.
+// Build the page from DOM nodes. No module turns text into markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -39,7 +39,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-// The same for what is drawn again while somebody may be in it: the focus stays on the control it was on.
+// The same for parts that are drawn again while in use: the focus stays on its control.
 export function refill(element, ...children) {
   const controls = () => [...element.querySelectorAll("a, button, input, select, textarea")];
   const at = controls().indexOf(document.activeElement);
@@ -51,10 +51,10 @@ const PATHS = {
   tools: "M14 6a4 4 0 0 0-5.2 5.2L3 17l4 4 5.8-5.8A4 4 0 0 0 18 10l-2.5 2.5-3-3z",
   resources: "M6 3h8l5 5v13H6z M14 3v5h5",
   prompts: "M4 5h16v11H9l-5 4z",
-  questions: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2 M12 17.5v.5 M12 21a9 9 0 1 1 0-18 9 9 0 0 1 0 18z",
+  requests: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2 M12 17.5v.5 M12 21a9 9 0 1 1 0-18 9 9 0 0 1 0 18z",
   tasks: "M4 6h10 M4 12h16 M4 18h7",
   logs: "M5 4h14v16H5z M8 8h8 M8 12h8 M8 16h5",
-  wire: "M3 8h14l-3-3 M21 16H7l3 3",
+  messages: "M3 8h14l-3-3 M21 16H7l3 3",
   revisions: "M5 4v16 M10 4v16 M15 4v16 M20 4v16",
   health: "M3 12h4l3-7 4 14 3-7h4",
   sessions: "M5 4h11l3 3v13H5z M8 4v5h7V4 M8 20v-6h8v6",
@@ -73,7 +73,7 @@ export function button(label, onclick, props = {}) {
   return h("button", { type: "button", ...props, onclick }, label);
 }
 
-// Where a link of a server's may lead: nowhere that runs anything.
+// The URLs that a link of a server can have: none that runs a script.
 export function safeUrl(text) {
   try {
     const url = new URL(text);
@@ -95,7 +95,7 @@ export function unique(prefix) {
   return `${prefix}-${numbers}`;
 }
 
-// Buttons of which one is chosen; arrows move between them.
+// A group of buttons with one selected; arrow keys move between them.
 export function tabs(label, entries, chosen, pick) {
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": label });
   const made = entries.map(([id, text]) => {

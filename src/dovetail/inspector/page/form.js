@@ -1,4 +1,4 @@
-// A form for a JSON Schema. Each field has an element, `value()` (undefined: left out) and `problem()`.
+// A form for a JSON Schema. Each field has an element, `value()` (undefined: omitted) and `problem()`.
 import { button, h, icon, unique } from "./dom.js";
 
 const DEPTH = 12;
@@ -41,7 +41,7 @@ export function form(schema, initial, changed = () => {}) {
   try {
     whole = objectField(resolve(root, root), context);
   } catch {
-    whole = anyField({ title: "Arguments", description: "No form can be made of this schema." }, context);
+    whole = anyField({ title: "Arguments", description: "This schema has no form. Enter JSON." }, context);
   }
   whole.element.classList.add("form");
   return whole;
@@ -55,7 +55,7 @@ function field(raw, context) {
   return (make ?? anyField)(schema, context);
 }
 
-// A labelled control. Descriptions are read out with it.
+// A labelled control with its description for screen readers.
 function labelled(schema, context, control, beside) {
   const id = unique("field");
   control.id = id;
@@ -103,7 +103,7 @@ function textField(schema, context) {
   };
 }
 
-// Only what is found out in no time: a pattern of a stranger's with repeated repetitions would keep the page busy for ever.
+// Check only cheap patterns: a pattern of a server with nested repetitions could block the page.
 function safePattern(pattern, value) {
   if (String(pattern).length > 200 || value.length > 1000 || /\(|([*+{][^]*){3}/.test(pattern)) return true;
   try {
@@ -293,7 +293,7 @@ function objectField(schema, context) {
   };
   const value = () => {
     if (!included) return undefined;
-    const found = Object.create(null); // __proto__ is a name like any other
+    const found = Object.create(null); // __proto__ can be a member, too
     for (const [name, one] of fields) {
       const part = one.value();
       if (part !== undefined) found[name] = part;
@@ -311,7 +311,7 @@ function objectField(schema, context) {
   };
   if (included) build();
   if (context.bare) {
-    if (!Object.keys(properties).length && !extra.length && !schema.additionalProperties) body.append(h("p", { class: "note" }, "It takes no arguments."));
+    if (!Object.keys(properties).length && !extra.length && !schema.additionalProperties) body.append(h("p", { class: "note" }, "No arguments."));
     return { element: body, value, problem };
   }
   const legend = h("legend", {}, context.title ?? schema.title ?? context.name ?? "object", context.required ? h("span", { class: "required" }, "*") : null);

@@ -1,11 +1,11 @@
-// The frame around the panels: servers, panels, what is connected, and what wants attention.
+// The layout around the panels: servers, navigation, the connection, and notices.
 import { post, token } from "./api.js";
 import { connectDialog } from "./connect.js";
 import { button, empty, fill, h, icon, refill, say } from "./dom.js";
 import { begun, choose, current, emit, on, store } from "./store.js";
 import { view as tools } from "./views/tools.js";
 
-const PANELS = [["tools", "Tools"], ["resources", "Resources"], ["prompts", "Prompts"], ["questions", "Questions"], ["tasks", "Tasks"], ["logs", "Logs"], ["wire", "Wire"], ["revisions", "Revisions"], ["health", "Health"], ["sessions", "Sessions"]];
+const PANELS = [["tools", "Tools"], ["resources", "Resources"], ["prompts", "Prompts"], ["requests", "Requests"], ["tasks", "Tasks"], ["logs", "Logs"], ["messages", "Messages"], ["revisions", "Revisions"], ["health", "Health"], ["sessions", "Sessions"]];
 const place = (id) => document.getElementById(id);
 let shown = null;
 let turn = 0;
@@ -28,7 +28,7 @@ async function showPanel() {
   place("panel").setAttribute("aria-label", PANELS.find(([one]) => one === name)[1]);
   fill(place("panel"), shown.element);
   drawNav();
-  // On a narrow page the panels stand in a row that scrolls: the one that is shown is in sight.
+  // On a narrow page the navigation is a scrolling row: keep the selected panel visible.
   const nav = place("nav");
   const chosen = nav.querySelector("[aria-current]");
   nav.scrollLeft += chosen.getBoundingClientRect().left - nav.getBoundingClientRect().left - (nav.clientWidth - chosen.offsetWidth) / 2;
@@ -37,7 +37,7 @@ async function showPanel() {
 function drawNav() {
   const name = panelName();
   refill(place("nav"), ...PANELS.map(([id, text]) => {
-    const count = id === "questions" ? store.questions.size : 0;
+    const count = id === "requests" ? store.questions.size : 0;
     return h("a", { href: `#${id}`, "aria-current": id === name ? "page" : null }, icon(id), h("span", {}, text), count ? h("span", { class: "badge", "aria-label": `${count} waiting` }, count) : null);
   }));
 }
@@ -73,17 +73,17 @@ function drawHead() {
 function drawNotices() {
   const found = [];
   if (!token) found.push(h("div", { class: "notice bad" }, "This tab has no token: open the link that the inspector has printed."));
-  else if (!store.online && store.ready) found.push(h("div", { class: "notice bad" }, "The inspector does not answer. It may have been stopped."));
+  else if (!store.online && store.ready) found.push(h("div", { class: "notice bad" }, "The inspector does not respond. Check whether it is still running."));
   for (const [name, value] of Object.entries(store.notes)) {
     if (value) found.push(h("div", { class: "notice bad", "data-note": name }, h("strong", {}, value.title), value.text ? h("pre", { class: "text", tabindex: "0" }, value.text) : null));
   }
   const question = [...store.questions.values()][0];
-  if (question && panelName() !== "questions") {
-    found.push(h("div", { class: "notice ask" }, h("span", {}, `${question.kind === "elicit" ? "The server asks" : "The server wants to sample"}: ${question.params.message ?? ""}`), h("a", { href: "#questions", class: "button" }, "Answer")));
+  if (question && panelName() !== "requests") {
+    found.push(h("div", { class: "notice ask" }, h("span", {}, `${question.kind === "elicit" ? "Elicitation request" : "Sampling request"}: ${question.params.message ?? ""}`), h("a", { href: "#requests", class: "button" }, "Answer")));
   }
   const one = current();
   if (one?.problem) found.push(h("div", { class: "notice bad" }, h("strong", {}, `${one.label}: `), one.problem.message));
-  // They are read out as soon as they are drawn, so what stands there is not drawn again.
+  // Screen readers read notices when they are drawn, so existing ones are not drawn again.
   const words = found.map((one) => one.textContent).join("\n");
   if (words !== told) refill(place("notices"), ...found);
   told = words;
@@ -99,15 +99,15 @@ function drawAll() {
 function theme() {
   const kept = localStorage.getItem("dovetail-theme");
   if (kept) document.documentElement.dataset.theme = kept;
-  fill(place("foot"), button([icon("theme"), h("span", {}, "Light or dark")], () => {
+  fill(place("foot"), button([icon("theme"), h("span", {}, "Theme")], () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     document.documentElement.dataset.theme = dark ? "light" : "dark";
     localStorage.setItem("dovetail-theme", document.documentElement.dataset.theme);
-  }, { class: "quiet", "aria-label": "Light or dark" }));
+  }, { class: "quiet", "aria-label": "Theme" }));
 }
 
 theme();
-// A link to the panel would name a panel: the part after the # is the one that is shown.
+// The part of the URL after # is the name of the shown panel.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   place("panel").focus();
@@ -116,11 +116,11 @@ for (const name of ["state", "connection", "current", "online"]) on(name, drawAl
 on("questions", (question) => {
   drawNav();
   drawNotices();
-  if (question) say("The server asks something");
+  if (question) say("The server requests input");
 });
 on("notes", drawNotices);
 on("state", () => {
-  if (!store.connections.size && !document.querySelector("dialog")) fill(place("panel"), empty("Look at a server", "Connect to a URL, a Python file, a command or the servers of an mcp.json.", button("Connect", connectDialog, { class: "primary" })));
+  if (!store.connections.size && !document.querySelector("dialog")) fill(place("panel"), empty("Inspect a server", "Connect to a URL, a Python file, a command or the servers of an mcp.json.", button("Connect", connectDialog, { class: "primary" })));
   else if (!shown?.element.isConnected) showPanel();
 });
 on("current", () => { if (!shown?.element.isConnected && store.connections.size) showPanel(); });

@@ -1,7 +1,7 @@
-// Markdown as nodes: headings, lists, quotes, code, tables, emphasis, links. What it does not know stays text.
+// Markdown as DOM nodes: headings, lists, quotes, code, tables, emphasis, links. Other syntax stays text.
 import { h, link } from "./dom.js";
 
-// Every part has an end: a text that nearly matches everywhere must not keep the page busy.
+// All patterns are bounded: text that almost matches must not block the page.
 const INLINE = /(?<!`)(`{1,9})(?!`)([^`]|[^`][^]{0,2000}?[^`])\1(?!`)|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|\*([^*\s][^*\n]{0,2000})\*|\b_([^_\s][^_\n]{0,2000})_\b|~~([^~\n]{1,2000})~~|!\[([^\]\n]{0,500})\]\(([^)\s]{1,1000})(?:\s[^)\n]{0,500})?\)|\[([^\]\n]{1,500})\]\(([^)\s]{1,1000})(?:\s[^)\n]{0,500})?\)|(https?:\/\/[^\s<>()]{1,2000}[^\s<>().,;:!?'"])/g;
 const LONGEST = 100000;
 const LINES = 5000;
@@ -17,7 +17,7 @@ function inline(text, depth = 4) {
     else if (match[3] ?? match[4]) found.push(h("strong", {}, ...more(match[3] ?? match[4])));
     else if (match[5] ?? match[6]) found.push(h("em", {}, ...more(match[5] ?? match[6])));
     else if (match[7]) found.push(h("del", {}, ...more(match[7])));
-    else if (match[9]) found.push(link(`🖼 ${match[8] || match[9]}`, match[9])); // pictures elsewhere are not loaded
+    else if (match[9]) found.push(link(`🖼 ${match[8] || match[9]}`, match[9])); // remote images are not loaded
     else if (match[11]) found.push(link(match[10], match[11]));
     else found.push(link(match[12], match[12]));
   }
@@ -60,7 +60,7 @@ function block(root, lines, at) {
   return at;
 }
 
-// The line below the head of a table.
+// The line below the header row of a table.
 function isRule(line) {
   return line.length < 2000 && /^\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$/.test(line.trim());
 }

@@ -1,4 +1,4 @@
-// What came back, shown as what it is.
+// Show results by their type.
 import { whole } from "./api.js";
 import { bars } from "./charts.js";
 import { button, bytes, empty, h, link, save, tabs } from "./dom.js";
@@ -117,8 +117,8 @@ export function structured(value) {
 function cutNote(call) {
   if (!call.cut?.length) return null;
   const most = call.cut.reduce((one, other) => (one.size > other.size ? one : other));
-  return h("p", { class: "notice" }, `Too large to show in full: ${call.cut.length === 1 ? "one part" : `${call.cut.length} parts`} cut short (the largest has ${most.size.toLocaleString("en")}). `,
-    button(`Save all of it (${bytes(call.size)})`, async () => save(`result-${call.id}.json`, await whole("call", { id: call.id, whole: 1 })), { class: "small" }));
+  return h("p", { class: "notice" }, `Too large to show in full: ${call.cut.length === 1 ? "one part" : `${call.cut.length} parts`} truncated (the largest has ${most.size.toLocaleString("en")}). `,
+    button(`Save the full result (${bytes(call.size)})`, async () => save(`result-${call.id}.json`, await whole("call", { id: call.id, whole: 1 })), { class: "small" }));
 }
 
 export function problem(error) {
@@ -126,7 +126,7 @@ export function problem(error) {
     error.data !== null && error.data !== undefined ? tree(error.data) : null);
 }
 
-// The result of any call of ours.
+// The result of a call.
 export function result(call, actions = {}) {
   if (call.error) return problem(call.error);
   if (call.state === "cancelled") return h("p", { class: "notice" }, "Cancelled.");

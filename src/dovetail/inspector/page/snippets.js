@@ -1,4 +1,4 @@
-// The same call elsewhere: in Python, with curl, or on the command line.
+// The call as Python code, as a curl command, or as a `dovetail call` command.
 import { get } from "./api.js";
 import { store } from "./store.js";
 
@@ -39,7 +39,7 @@ export function asCommand(connection, method, params) {
   return `dovetail ${(words[method] ?? ["list", where]).join(" ")}${revision}\n`;
 }
 
-// The request as it really went over HTTP; null where it did not.
+// The HTTP request as it was sent; null for other transports.
 export async function asCurl(call) {
   const row = store.frames.find((one) => one[0] > call.frame && one[2] === call.connection && one[3] === 0 && one[6] === call.method && one[5] === "request");
   if (!row) return null;

@@ -1,4 +1,4 @@
-// What is known, and who wants to hear of it.
+// The state of the page, and its listeners.
 import { get, listen, post } from "./api.js";
 
 const FRAMES_KEPT = 120000;
@@ -44,7 +44,7 @@ function begin(state) {
   fetchFrames(state.frames).catch(() => {});
 }
 
-// Frames from before this page was opened, in portions.
+// Load the messages from before this page was opened, in batches.
 async function fetchFrames({ first, last }) {
   store.frames = [];
   const older = [];
@@ -132,7 +132,7 @@ export function noteTask(connection, task) {
   emit("tasks");
 }
 
-// What may come a thousand times a second is told once a picture.
+// Frequent events are delivered once per animation frame.
 const waiting = new Set();
 function later(name) {
   if (waiting.has(name)) return;
@@ -162,7 +162,7 @@ export function begun() {
   });
 }
 
-// The lists of a server, asked for once until they change.
+// The lists of a server, loaded once until they change.
 export function lists(id) {
   if (!store.lists.has(id)) {
     const asked = post("list", { connection: id });
@@ -177,7 +177,7 @@ export async function call(method, params, options = {}) {
   return id;
 }
 
-// A call whose end somebody waits for.
+// Wait for the end of a call.
 export async function finished(method, params, options) {
   const id = await call(method, params, options);
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// JSON as a tree that is built as far as somebody opens it.
+// JSON as a tree whose nodes are built when they are opened.
 import { button, h } from "./dom.js";
 
 const PORTION = 100;
@@ -59,7 +59,7 @@ function scalar(value) {
   return h("span", {}, text, more);
 }
 
-// Where two values differ: path → "added", "removed" or "changed", as seen from the second.
+// Where two values differ: path → "added", "removed" or "changed", relative to the first.
 export function differences(one, other, path = "", found = new Map(), depth = 0) {
   if (depth > 40 || found.size > 2000) return found;
   const plain = (value) => value === null || typeof value !== "object";

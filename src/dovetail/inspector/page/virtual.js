@@ -1,4 +1,4 @@
-// A list of any length of which only what is seen is built.
+// A list of any length; only the visible rows are built.
 import { h } from "./dom.js";
 
 const BESIDE = 8;
@@ -30,7 +30,7 @@ export function virtual(label, height, draw, picked) {
       row.setAttribute("aria-setsize", items.length);
       row.setAttribute("aria-selected", String(index === chosen));
       row.id = `${label}-${index}`;
-      // Not "click": whoever holds the button down while the list is painted anew would let go of another row.
+      // Not "click": a redraw between press and release would select another row.
       row.addEventListener("mousedown", (event) => { if (event.button === 0) take(item); });
       row.addEventListener("click", (event) => { if (!event.detail) take(item); }); // without a mouse
       return row;
@@ -44,7 +44,7 @@ export function virtual(label, height, draw, picked) {
   }
 
   function take(item) {
-    // The list may be another one by now, which is not painted yet: what was seen is what is meant.
+    // The list may have changed without a redraw: select the row that was visible.
     const index = items.indexOf(item);
     if (index < 0) picked(item);
     else pick(index);
@@ -79,7 +79,7 @@ export function virtual(label, height, draw, picked) {
       if (fresh) chosen = -1;
       space.style.height = `${items.length * height}px`;
       if (follow) element.scrollTop = items.length * height;
-      // Rows beyond the edge need no painting: a thousand a second may come there.
+      // Rows outside the visible area are not drawn: there may be a thousand per second.
       if (fresh || follow || before < to || before > items.length || from < 0 || to - from < 2 * BESIDE) later();
     },
     atEnd: () => element.scrollTop + element.clientHeight >= items.length * height - 2 * height,

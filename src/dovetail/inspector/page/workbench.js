@@ -1,4 +1,4 @@
-// A list on one side, what is chosen of it on the other: tools, resources and prompts.
+// A list and the details of the selected entry: tools, resources and prompts.
 import { get, post } from "./api.js";
 import { button, bytes, clock, copy, dialog, duration, empty, fill, h, unique } from "./dom.js";
 import { plain, problem, result } from "./result.js";
@@ -39,7 +39,7 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
     shownKey = keyOf(entry);
     made?.destroy();
     made = null;
-    fill(pane); // whatever becomes of it, what was chosen before is no longer shown
+    fill(pane); // do not show the previous entry while this one loads
     made = detail(entry);
     fill(pane, made.element);
   }
@@ -57,7 +57,7 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
   async function load() {
     const connection = current();
     if (!connection) {
-      fill(pane, empty("No server", "Connect to one first."));
+      fill(pane, empty("No server", "Connect to a server first."));
       return;
     }
     if (connection.state === "failed" && connection.problem) {
@@ -71,7 +71,7 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
       draw();
       const chosen = entries.find((entry) => keyOf(entry) === memory.chosen.get(store.current)) ?? entries[0];
       if (chosen && shownKey !== keyOf(chosen)) choose(chosen);
-      else if (!chosen) fill(pane, empty(nothing, "This server offers none."));
+      else if (!chosen) fill(pane, empty(nothing, "This server has none."));
     } catch (error) {
       fill(pane, problem(error.details ?? { message: String(error) }));
     }
@@ -87,7 +87,7 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
 }
 workbench.memory = {};
 
-// Where a call is made, watched and looked back upon.
+// Make a call, show its progress and its history.
 export function runner({ method, params, label = "Run", tasks = false, actions = {}, after = () => {}, problems = () => null }) {
   const run = button(label, go, { class: "primary" });
   const stop = button("Cancel", () => post("cancel", { call: running }), { class: "danger", disabled: true });
@@ -104,7 +104,7 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
   async function go() {
     const said = problems();
     if (said) {
-      fill(shown, h("p", { class: "notice", role: "alert" }, `The form is not right yet: ${said}. The JSON beside it can be sent all the same, with Ctrl+Enter.`));
+      fill(shown, h("p", { class: "notice", role: "alert" }, `The form has a mistake: ${said}. Correct it, or send the JSON with Ctrl+Enter.`));
       return;
     }
     await send(params());
@@ -125,7 +125,7 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
       running = await begin(method, what, asTask.checked ? { task: true } : {});
       runner.begun.add(running);
       stop.disabled = false;
-      progressed(store.calls.get(running)); // it may have got on before we knew its number
+      progressed(store.calls.get(running)); // progress may have arrived before the number of the call
       look(store.calls.get(running));
     } catch (error) {
       bar.hidden = true;
@@ -158,7 +158,7 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     return [...store.calls.values()].filter((one) => one.connection === store.current && one.method === method && (one.params.name ?? one.params.uri) === (subject.name ?? subject.uri)).reverse().slice(0, 20);
   }
 
-  // Whoever was elsewhere meanwhile, to answer a question perhaps, finds the call as it is now.
+  // After a visit to another panel, show the present state of the call.
   function resume() {
     const newest = past()[0];
     if (!newest || !runner.begun.has(newest.id)) return;
@@ -185,7 +185,7 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     copies.value = "";
     const what = params();
     const text = kind === "python" ? asPython(connection, method, what) : kind === "command" ? asCommand(connection, method, what) : last ? await asCurl(last) : null;
-    const box = dialog("Copy", text ? plain(text) : h("p", {}, "There is a curl command for calls that were made over HTTP: run this one first."));
+    const box = dialog("Copy", text ? plain(text) : h("p", {}, "Only calls over HTTP have a curl command: run this call first."));
     if (text) {
       copy(text);
       box.querySelector("pre").classList.add("snippet");

@@ -35,7 +35,7 @@ function overTime(rows) {
     calls[at] += 1;
     if (row[5] === "error") errors[at] += 1;
   }
-  return lines("Answers over time", calls.map((_, index) => clock(first + index * step).slice(0, 8)), [{ name: "answers", class: "good", values: calls }, { name: "errors", class: "bad", values: errors }]);
+  return lines("Responses over time", calls.map((_, index) => clock(first + index * step).slice(0, 8)), [{ name: "responses", class: "good", values: calls }, { name: "errors", class: "bad", values: errors }]);
 }
 
 function samples(text) {
@@ -55,7 +55,7 @@ export function view() {
   const draw = () => {
     const rows = answers();
     if (!rows.length) {
-      fill(charts, empty("Nothing measured yet", "Latency and errors are taken from the wire: make a few calls."));
+      fill(charts, empty("Nothing measured yet", "Latency and errors are measured from the messages: make a few calls."));
       return;
     }
     const times = rows.map((row) => row[8]).sort((one, other) => one - other);
@@ -72,17 +72,17 @@ export function view() {
       said.textContent = error.message;
     }
   });
-  const ask = button("Ask for its metrics", async () => {
+  const ask = button("Metrics", async () => {
     try {
       const told = await post("metrics", { connection: store.current });
       const ready = told.readyz.text.startsWith("{") ? tree(JSON.parse(told.readyz.text)) : plain(told.readyz.text || `HTTP ${told.readyz.status}`);
-      fill(own, h("h2", {}, "Readiness"), ready, h("h2", {}, "Metrics"), told.metrics.status === 200 ? samples(told.metrics.text) : h("p", { class: "note" }, `It has none to show (HTTP ${told.metrics.status}): serve it with --metrics.`));
+      fill(own, h("h2", {}, "Readiness"), ready, h("h2", {}, "Metrics"), told.metrics.status === 200 ? samples(told.metrics.text) : h("p", { class: "note" }, `The server has no metrics (HTTP ${told.metrics.status}): start it with --metrics.`));
     } catch (error) {
       fill(own, h("p", { class: "bad", role: "alert" }, error.message));
     }
   });
-  const doctor = button("Ask the doctor", async () => {
-    said.textContent = "The doctor looks at it in every revision …";
+  const doctor = button("Diagnostics", async () => {
+    said.textContent = "Checking the server with every revision …";
     try {
       const { findings } = await post("doctor", { connection: store.current });
       store.findings.set(store.current, findings);
@@ -94,7 +94,7 @@ export function view() {
   });
   const drawFindings = () => {
     const findings = store.findings.get(store.current);
-    fill(found, ...(findings ? [h("h2", {}, "What the doctor found"), ...findings.map(finding)] : []));
+    fill(found, ...(findings ? [h("h2", {}, "Diagnostics"), ...findings.map(finding)] : []));
   };
   drawFindings();
   const timer = setInterval(draw, 1000);

@@ -11,7 +11,7 @@ export function view() {
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter logs", value: memory.text });
   const from = h("select", { "aria-label": "Show from level" }, h("option", { value: "" }, "all levels"), ...LEVELS.map((one) => h("option", { value: one }, `${one} and above`)));
   from.value = memory.level;
-  const level = h("select", { "aria-label": "Ask the server to log from" }, h("option", { value: "" }, "server's level…"), ...LEVELS.map((one) => h("option", { value: one }, one)));
+  const level = h("select", { "aria-label": "Log level of the server" }, h("option", { value: "" }, "server's level…"), ...LEVELS.map((one) => h("option", { value: one }, one)));
   level.value = current()?.level ?? "";
   const said = h("span", { class: "type", role: "status" });
   const pane = h("div", { class: "detail" });
@@ -22,8 +22,8 @@ export function view() {
     const least = LEVELS.indexOf(memory.level);
     const shown = store.logs.filter((entry) => entry.connection === store.current && (least < 0 || LEVELS.indexOf(entry.level) >= least) && (!memory.text || `${entry.logger} ${JSON.stringify(entry.data)}`.toLowerCase().includes(memory.text)));
     list.show(shown, { follow: list.atEnd() || shown.length < 50, fresh: false });
-    if (!shown.length) fill(pane, empty("No logs", "What the server logs, and what a program writes to its standard error, appears here. Ask for a level above."));
-    else if (!pane.firstChild || pane.querySelector(".empty")) fill(pane, empty("Logs", "Choose an entry to see all of it."));
+    if (!shown.length) fill(pane, empty("No logs", "Log messages of the server, and the stderr output of its process, appear here. Select a log level above."));
+    else if (!pane.firstChild || pane.querySelector(".empty")) fill(pane, empty("Logs", "Select an entry to see all of it."));
   };
   level.addEventListener("change", async () => {
     if (!level.value) return;
@@ -38,5 +38,5 @@ export function view() {
   from.addEventListener("change", draw);
   const offs = [on("logs", draw), on("current", draw), on("state", draw)];
   draw();
-  return { element: h("div", { class: "bench wire" }, h("div", { class: "bench-list wide" }, h("div", { class: "bench-filter" }, filter, from, level, said), list.element), pane), destroy: () => offs.forEach((off) => off()) };
+  return { element: h("div", { class: "bench messages" }, h("div", { class: "bench-list wide" }, h("div", { class: "bench-filter" }, filter, from, level, said), list.element), pane), destroy: () => offs.forEach((off) => off()) };
 }

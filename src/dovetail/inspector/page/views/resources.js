@@ -88,7 +88,7 @@ function detail(entry) {
   draw();
   const element = h("article", { class: "resource" }, h("h2", {}, entry.title ?? entry.name), uri, chips(entry.mimeType, entry.size !== undefined && `${entry.size} bytes`, template && "template"),
     entry.description ? markdown(entry.description) : null, ...fields.map((one) => one.element),
-    able ? h("div", { class: "actions" }, watch) : h("p", { class: "note" }, "This server tells nobody of changes."), seen, run.element,
+    able ? h("div", { class: "actions" }, watch) : h("p", { class: "note" }, "This server does not support subscriptions."), seen, run.element,
     h("details", { class: "definition" }, h("summary", {}, "Definition"), tree(entry)));
   return { element, destroy: () => { run.destroy(); follow(); known(); } };
 }

@@ -50,7 +50,7 @@ export function view() {
 
   async function load() {
     if (!current()) {
-      fill(shown, empty("No server", "Connect to one first."));
+      fill(shown, empty("No server", "Connect to a server first."));
       return;
     }
     try {
@@ -65,7 +65,7 @@ export function view() {
     const entry = entries()[Number(subject.value)];
     const params = way.value === "resources/read" ? { uri: entry.uri } : { name: entry.name, arguments: input.value() };
     run.disabled = true;
-    fill(shown, h("p", { class: "note", role: "status" }, "Asking in all revisions …"));
+    fill(shown, h("p", { class: "note", role: "status" }, "Calling with all revisions …"));
     try {
       const { revisions } = await post("compare", { connection: store.current, method: way.value, params });
       const newest = [...revisions].reverse().find((one) => !one.error);
@@ -79,7 +79,7 @@ export function view() {
   way.addEventListener("change", fillIn);
   subject.addEventListener("change", choose);
   const offs = [on("current", load), on("state", load), on("connection", (connection) => connection?.id === store.current && connection.state === "ready" && load())];
-  fill(shown, empty("The same call, five times", "One connection for each revision of the protocol; what differs from the newest is marked."));
+  fill(shown, empty("Compare revisions", "The same call on one connection per protocol revision; differences from the newest are marked."));
   load();
   return { element: h("div", { class: "column" }, h("div", { class: "actions" }, way, subject, run), place, shown), destroy: () => offs.forEach((off) => off()) };
 }

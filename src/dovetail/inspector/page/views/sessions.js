@@ -22,7 +22,7 @@ export function view() {
   const keep = async () => {
     try {
       const { path } = await post("keep", { connection: store.current, name: name.value });
-      said.textContent = `Kept as ${path}`;
+      said.textContent = `Saved as ${path}`;
       name.value = "";
       await listKept();
     } catch (error) {
@@ -33,7 +33,7 @@ export function view() {
     try {
       const { connections } = await post("connect", what);
       choose(connections[0]);
-      said.textContent = "The recording answers now in place of the server.";
+      said.textContent = "The recording now responds instead of the server.";
     } catch (error) {
       said.textContent = error.message;
     }
@@ -41,7 +41,7 @@ export function view() {
   listKept();
   file.addEventListener("change", async () => replay({ recording: await file.files[0].text(), label: `recording ${file.files[0].name}` }));
   const raw = button("Save with secrets", () => {
-    const box = dialog("Save with secrets?", h("p", {}, "Tokens and passwords that went over the wire will stand in the file."), h("div", { class: "actions" }, button("Save it", () => { download(true); box.close(); }, { class: "danger" }), button("Do not", () => box.close())));
+    const box = dialog("Save with secrets?", h("p", {}, "The file will contain all tokens and passwords of the session."), h("div", { class: "actions" }, button("Save it", () => { download(true); box.close(); }, { class: "danger" }), button("Do not", () => box.close())));
   });
   const draw = () => {
     const calls = [...store.calls.values()].filter((one) => one.connection === store.current).reverse().slice(0, 200);
@@ -52,5 +52,5 @@ export function view() {
   const offs = [on("call", draw), on("current", draw), on("state", draw)];
   draw();
   return { element: h("div", { class: "column" }, h("section", { class: "card" }, h("h2", {}, "This session"), h("p", { class: "note" }, "A text file, one message a line, with secrets masked. ", h("code", {}, "dovetail.testing.replay"), " answers from it in tests, and so does this page."),
-    h("div", { class: "actions" }, button("Save", () => download(false), { class: "primary", disabled: !current() }), raw), h("div", { class: "field" }, h("label", { for: name.id }, "Keep it on this machine"), h("div", { class: "control" }, name, button("Keep", keep))), kept, h("div", { class: "field" }, h("label", { for: id }, "Replay a file"), file), said), h("section", {}, h("h2", {}, "Calls"), table)), destroy: () => offs.forEach((off) => off()) };
+    h("div", { class: "actions" }, button("Save", () => download(false), { class: "primary", disabled: !current() }), raw), h("div", { class: "field" }, h("label", { for: name.id }, "Save on this machine"), h("div", { class: "control" }, name, button("Save here", keep))), kept, h("div", { class: "field" }, h("label", { for: id }, "Replay a file"), file), said), h("section", {}, h("h2", {}, "Calls"), table)), destroy: () => offs.forEach((off) => off()) };
 }

@@ -28,7 +28,7 @@ export function view() {
   const said = h("span", { class: "note", role: "status" });
   const draw = () => {
     const mine = [...store.tasks.values()].filter((one) => one.connection === store.current).reverse();
-    fill(place, ...(mine.length ? mine.slice(0, 100).map(card) : [empty("No tasks", "Tools that run as tasks appear here, with what becomes of them.")]));
+    fill(place, ...(mine.length ? mine.slice(0, 100).map(card) : [empty("No tasks", "Tools that run as tasks appear here, with their state.")]));
   };
   const refresh = async () => {
     if (!current()) return;

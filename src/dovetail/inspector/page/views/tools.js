@@ -13,10 +13,10 @@ export function appOf(tool) {
   return tool._meta?.ui?.resourceUri ?? tool._meta?.["ui/resourceUri"];
 }
 
-// What the doctor said about this very tool.
+// The diagnostics of this tool.
 function findings(tool) {
   const said = (store.findings.get(store.current) ?? []).filter((one) => one.check === `tool ${tool.name}`);
-  return said.map((one) => h("p", { class: `notice ${one.state === "broken" ? "bad" : ""}` }, h("strong", {}, "Doctor: "), one.detail, one.advice ? ` (${one.advice})` : ""));
+  return said.map((one) => h("p", { class: `notice ${one.state === "broken" ? "bad" : ""}` }, h("strong", {}, "Diagnostics: "), one.detail, one.advice ? ` (${one.advice})` : ""));
 }
 
 function hints(tool) {
@@ -25,7 +25,7 @@ function hints(tool) {
     notes.openWorldHint && "open world", tool.outputSchema && "structured result", appOf(tool) && "app", tool.execution?.taskSupport && tool.execution.taskSupport !== "forbidden" && `task ${tool.execution.taskSupport}`);
 }
 
-// A form and the JSON it stands for, side by side: each follows the other.
+// A form and its JSON, side by side: each follows the other.
 export function editor(schema, key) {
   const id = unique("json");
   const area = h("textarea", { id, class: "mono", rows: 6, spellcheck: "false", "aria-describedby": `${id}-said` });
@@ -33,7 +33,7 @@ export function editor(schema, key) {
   const place = h("div", {});
   let value = kept.get(key);
   let made;
-  let typed = false; // whoever writes JSON means it, whatever the form thinks of it
+  let typed = false; // JSON of the user is sent even if the form is not valid
   const build = (initial) => {
     made = form(schema, initial, () => {
       value = made.value();
@@ -85,7 +85,7 @@ function detail(tool) {
     }
   });
   const element = h("article", { class: "tool" }, h("h2", {}, tool.title ?? tool.annotations?.title ?? tool.name, tool.title && tool.title !== tool.name ? h("code", { class: "type" }, tool.name) : null), hints(tool),
-    ...findings(tool), tool.description ? markdown(tool.description) : h("p", { class: "note" }, "It has no description."), input.element, run.element,
+    ...findings(tool), tool.description ? markdown(tool.description) : h("p", { class: "note" }, "No description."), input.element, run.element,
     h("details", { class: "definition" }, h("summary", {}, "Definition"), tree(tool)));
   return { element, destroy: () => { run.destroy(); app?.destroy(); } };
 }

@@ -17,7 +17,7 @@ function elicit(question, said) {
   const { params } = question;
   const refuse = [button("Decline", () => answer(question, { action: "decline" }, said)), button("Cancel", () => answer(question, { action: "cancel" }, said))];
   if (params.mode === "url") {
-    const ok = button("I have opened it", () => answer(question, { action: "accept" }, said), { class: "primary", disabled: !safeUrl(params.url) });
+    const ok = button("I have opened the URL", () => answer(question, { action: "accept" }, said), { class: "primary", disabled: !safeUrl(params.url) });
     return [h("p", {}, link(params.url, params.url)), h("div", { class: "actions" }, ok, ...refuse)];
   }
   const made = form(params.requestedSchema ?? {}, {});
@@ -37,9 +37,9 @@ function sample(question, said) {
   const model = h("input", { type: "text", value: "by-hand", "aria-label": "Model" });
   const messages = (params.messages ?? []).map((one) => h("div", { class: `message ${one.role === "user" ? "user" : "assistant"}` }, h("span", { class: "role" }, one.role), ...[].concat(one.content).map((part) => block(part))));
   const send = () => answer(question, { role: "assistant", content: { type: "text", text: reply.value }, model: model.value || "by-hand", stopReason: "endTurn" }, said);
-  return [params.systemPrompt ? h("p", { class: "note" }, `System: ${params.systemPrompt}`) : null, ...messages, h("details", {}, h("summary", {}, "All of the request"), tree(params)),
-    h("div", { class: "field" }, h("label", { for: id }, "Your answer, as the model"), reply), h("div", { class: "field" }, h("label", {}, "Model", model)),
-    h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Refuse", () => answer(question, { error: "the user refused" }, said)))];
+  return [params.systemPrompt ? h("p", { class: "note" }, `System: ${params.systemPrompt}`) : null, ...messages, h("details", {}, h("summary", {}, "Full request"), tree(params)),
+    h("div", { class: "field" }, h("label", { for: id }, "Your answer as the model"), reply), h("div", { class: "field" }, h("label", {}, "Model", model)),
+    h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Reject", () => answer(question, { error: "the user rejected the request" }, said)))];
 }
 
 export function card(question) {
@@ -47,7 +47,7 @@ export function card(question) {
   const from = store.connections.get(question.connection)?.label ?? "";
   const parts = question.kind === "elicit" ? elicit(question, said) : sample(question, said);
   return h("article", { class: "card question", "data-question": question.id, "data-kind": question.kind },
-    h("div", { class: "block-head" }, h("strong", {}, question.kind === "elicit" ? "The server asks" : "The server wants to sample"), h("span", { class: "type" }, from), h("time", {}, clock(question.at * 1000))),
+    h("div", { class: "block-head" }, h("strong", {}, question.kind === "elicit" ? "Elicitation request" : "Sampling request"), h("span", { class: "type" }, from), h("time", {}, clock(question.at * 1000))),
     h("p", { class: "asked" }, question.params.message ?? ""), ...parts, said);
 }
 
@@ -58,26 +58,26 @@ function settings() {
   const change = async (what) => {
     try {
       await post("settings", { connection: connection.id, ...what });
-      said.textContent = "Kept.";
+      said.textContent = "Saved.";
     } catch (error) {
       said.textContent = error.message;
     }
   };
-  const mode = h("select", { id: unique("mode") }, ...[["hand", "by hand, here"], ["mock", "a mock that says it back"], ["anthropic", "Anthropic"], ["openai", "OpenAI"], ["ollama", "Ollama"], ["lmstudio", "LM Studio"]].map(([id, text]) => h("option", { value: id }, text)));
+  const mode = h("select", { id: unique("mode") }, ...[["hand", "by hand, on this page"], ["mock", "a mock that echoes the request"], ["anthropic", "Anthropic"], ["openai", "OpenAI"], ["ollama", "Ollama"], ["lmstudio", "LM Studio"]].map(([id, text]) => h("option", { value: id }, text)));
   mode.value = connection.sampling.mode;
-  const reply = h("input", { type: "text", placeholder: "what the mock says (empty: what it is asked)", "aria-label": "Reply of the mock" });
+  const reply = h("input", { type: "text", placeholder: "reply of the mock (empty: the request)", "aria-label": "Reply of the mock" });
   const model = h("input", { type: "text", placeholder: "model", "aria-label": "Model", value: connection.sampling.model });
   const base = h("input", { type: "url", placeholder: "base URL (optional)", "aria-label": "Base URL" });
-  const key = h("input", { type: "password", placeholder: "key (stays in this run)", "aria-label": "Key", autocomplete: "off" });
+  const key = h("input", { type: "password", placeholder: "API key (kept in memory only)", "aria-label": "Key", autocomplete: "off" });
   const more = h("div", { class: "control" });
   const show = () => fill(more, ...(mode.value === "hand" ? [] : mode.value === "mock" ? [reply] : [model, base, key]));
   mode.addEventListener("change", show);
   show();
   const roots = h("textarea", { rows: 3, id: unique("roots"), spellcheck: "false", placeholder: "file:///home/me/project" });
   roots.value = connection.roots.map((one) => one.uri).join("\n");
-  return h("section", { class: "card settings" }, h("h2", {}, "How this server is answered"),
-    h("div", { class: "field" }, h("label", { for: mode.id }, "Sampling is answered"), h("div", { class: "control" }, mode, more), button("Keep", () => change({ sampling: { mode: mode.value, reply: reply.value, model: model.value, base_url: base.value, api_key: key.value } }), { class: "small", "aria-label": "Keep how sampling is answered" })),
-    h("div", { class: "field" }, h("label", { for: roots.id }, "Roots, one URI a line"), roots, button("Keep", () => change({ roots: roots.value.split("\n").map((one) => one.trim()).filter(Boolean).map((uri) => ({ uri, name: uri.split("/").pop() })) }), { class: "small", "aria-label": "Keep the roots" })), said);
+  return h("section", { class: "card settings" }, h("h2", {}, "Answers to this server"),
+    h("div", { class: "field" }, h("label", { for: mode.id }, "Sampling"), h("div", { class: "control" }, mode, more), button("Save", () => change({ sampling: { mode: mode.value, reply: reply.value, model: model.value, base_url: base.value, api_key: key.value } }), { class: "small", "aria-label": "Keep how sampling is answered" })),
+    h("div", { class: "field" }, h("label", { for: roots.id }, "Roots, one URI per line"), roots, button("Save", () => change({ roots: roots.value.split("\n").map((one) => one.trim()).filter(Boolean).map((uri) => ({ uri, name: uri.split("/").pop() })) }), { class: "small", "aria-label": "Keep the roots" })), said);
 }
 
 export function view() {
@@ -100,13 +100,13 @@ export function view() {
       made.querySelector("input, select, textarea, button")?.focus();
     }
     place.querySelector(".empty")?.remove();
-    if (!cards.size) place.append(empty("No questions", "When a tool asks for something, it waits here for your answer."));
+    if (!cards.size) place.append(empty("No requests", "Elicitation and sampling requests of the server wait here for your answer."));
   };
   const below_ = () => fill(below, settings());
   const offs = [on("questions", draw), on("state", draw), on("current", below_)];
   draw();
   below_();
-  // Whoever comes here to answer is where the answer goes.
+  // Move the focus to the first request.
   requestAnimationFrame(() => place.querySelector(".question :is(input, select, textarea, button)")?.focus());
   return { element, destroy: () => offs.forEach((off) => off()) };
 }

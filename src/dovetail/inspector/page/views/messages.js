@@ -9,7 +9,7 @@ const ROW = 28;
 const memory = { text: "", kind: "", way: "", all: false, pinned: [] };
 
 function headView(head) {
-  if (!head) return h("p", { class: "note" }, "This frame did not travel over HTTP.");
+  if (!head) return h("p", { class: "note" }, "This message was not sent over HTTP.");
   const lines = (headers) => Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`).join("\n");
   const parts = [];
   if (head.method) parts.push(plain(`${head.method} ${head.url}\n${lines(head.headers)}`));
@@ -28,9 +28,9 @@ function frameRow(row) {
 }
 
 export function view() {
-  const filter = h("input", { type: "search", placeholder: "Filter: method, id", "aria-label": "Filter frames", value: memory.text });
+  const filter = h("input", { type: "search", placeholder: "Filter: method, id", "aria-label": "Filter messages", value: memory.text });
   const kind = h("select", { "aria-label": "Kind" }, ...["", "request", "response", "error", "notification", "http", "unreadable"].map((one) => h("option", { value: one }, one || "all kinds")));
-  const way = h("select", { "aria-label": "Direction" }, h("option", { value: "" }, "both ways"), h("option", { value: "0" }, "from the client"), h("option", { value: "1" }, "from the server"));
+  const way = h("select", { "aria-label": "Direction" }, h("option", { value: "" }, "both directions"), h("option", { value: "0" }, "from the client"), h("option", { value: "1" }, "from the server"));
   const all = h("input", { type: "checkbox", checked: memory.all });
   const follow = h("input", { type: "checkbox", checked: true });
   const count = h("span", { class: "type", role: "status" });
@@ -74,7 +74,7 @@ export function view() {
 
   let saidAt = 0;
   function told() {
-    // Whoever listens to the page need not hear every number.
+    // Do not announce every new number to screen readers.
     const now = performance.now();
     if (now - saidAt < 250 && count.textContent) {
       clearTimeout(told.timer);
@@ -91,11 +91,11 @@ export function view() {
       const frame = await get("frame", { id: row[0] });
       const place = h("div", { class: "shown" });
       const ways = { decoded: () => (frame.size ? tree(frame.decoded) : headView(frame.head)), raw: () => plain(frame.raw), head: () => headView(frame.head) };
-      const bar = tabs("Show the frame as", [["decoded", "Decoded"], ["raw", "Raw"], ["head", "HTTP head"]], "decoded", (id) => fill(place, ways[id]()));
+      const bar = tabs("Show the message as", [["decoded", "Decoded"], ["raw", "Raw"], ["head", "HTTP headers"]], "decoded", (id) => fill(place, ways[id]()));
       fill(place, ways.decoded());
-      fill(pane, h("div", { class: "block-head" }, h("strong", {}, `Frame ${row[0]}`), h("span", { class: "type" }, `${row[5]} ${row[6]}, ${bytes(frame.size)}${row[8] === null ? "" : `, ${duration(row[8])}`}`),
-        button([icon("pin"), " Pin"], () => pin(row, frame), { class: "small" }), button("Save", async () => save(`frame-${row[0]}.json`, await whole("frame", { id: row[0], whole: 1 })), { class: "small" })),
-      frame.cut.length ? h("p", { class: "notice" }, "Too large to show in full; it can be saved.") : null, bar, place);
+      fill(pane, h("div", { class: "block-head" }, h("strong", {}, `Message ${row[0]}`), h("span", { class: "type" }, `${row[5]} ${row[6]}, ${bytes(frame.size)}${row[8] === null ? "" : `, ${duration(row[8])}`}`),
+        button([icon("pin"), " Pin"], () => pin(row, frame), { class: "small" }), button("Save", async () => save(`message-${row[0]}.json`, await whole("frame", { id: row[0], whole: 1 })), { class: "small" })),
+      frame.cut.length ? h("p", { class: "notice" }, "Too large to show in full: save it.") : null, bar, place);
     } catch (error) {
       fill(pane, h("p", { class: "bad" }, error.message));
     }
@@ -115,19 +115,19 @@ export function view() {
 
   function compare(one, other) {
     const marks = differences(one.frame.decoded, other.frame.decoded);
-    // What only the first has is gone from the second; what only the second has came to it.
+    // Members of the first only were removed; members of the second only were added.
     const back = new Map([...marks].filter(([, kind]) => kind !== "added"));
-    fill(pane, h("h2", {}, `Frames ${one.row[0]} and ${other.row[0]}: ${marks.size ? `${marks.size} differences` : "no difference"}`),
-      h("div", { class: "side-by-side" }, h("div", {}, h("h3", {}, `Frame ${one.row[0]}`), tree(one.frame.decoded, "first", back)), h("div", {}, h("h3", {}, `Frame ${other.row[0]}`), tree(other.frame.decoded, "second", marks))));
+    fill(pane, h("h2", {}, `Messages ${one.row[0]} and ${other.row[0]}: ${marks.size ? `${marks.size} differences` : "no difference"}`),
+      h("div", { class: "side-by-side" }, h("div", {}, h("h3", {}, `Message ${one.row[0]}`), tree(one.frame.decoded, "first", back)), h("div", {}, h("h3", {}, `Message ${other.row[0]}`), tree(other.frame.decoded, "second", marks))));
   }
 
   filter.addEventListener("input", anew);
   for (const control of [kind, way, all]) control.addEventListener("change", anew);
   list.element.addEventListener("wheel", () => { follow.checked = list.atEnd(); }, { passive: true });
   const offs = [on("frames", more), on("current", anew), on("state", anew)];
-  fill(pane, empty("The wire", "Every frame, both ways. Choose one to see it decoded, raw, and with its HTTP head; pin two to compare them."));
+  fill(pane, empty("Messages", "All messages in both directions. Select one to see it decoded, raw, and with its HTTP headers; pin two to compare them."));
   drawPins();
-  const element = h("div", { class: "bench wire" }, h("div", { class: "bench-list wide" },
+  const element = h("div", { class: "bench messages" }, h("div", { class: "bench-list wide" },
     h("div", { class: "bench-filter" }, filter, kind, way, h("label", { class: "inline" }, all, " all servers"), h("label", { class: "inline" }, follow, " follow"), count), list.element), h("div", { class: "bench-detail" }, pins, pane));
   requestAnimationFrame(anew);
   return { element, destroy: () => offs.forEach((off) => off()) };
