@@ -88,3 +88,17 @@ def test_run_wants_a_file_or_a_module() -> None:
         done = subprocess.run([sys.executable, *CLI[1:], "run", *words], capture_output=True, text=True)
         assert done.returncode == 2
         assert "FILE" in done.stderr
+
+
+def test_no_extra_is_needed() -> None:
+    """The environment of an original library has msgspec and what the library needs, nothing else of Dovetail's."""
+    extras = (
+        "joserfc httptools jsonschema_rs yaml tomlkit ruamel redis docket opentelemetry cryptography libcst"
+    )
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({extras.split()}))
+import dovetail.compat.command, dovetail.cli.run_compat
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

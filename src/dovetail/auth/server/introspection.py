@@ -15,8 +15,7 @@ from ..core.claims import Expected, Refused, principal_of
 from ..core.client_authentication import basic_header
 from ..core.scopes import Hierarchy
 from .json_documents import fetch
-from .keys import REFUSED_SECONDS
-from .verified_tokens import TOKENS_VERIFIED, VerifiedTokens
+from .verified_tokens import REFUSED_SECONDS, TOKENS_VERIFIED, VerifiedTokens
 from .verifier import InvalidToken, Scope, Unavailable, Verifier
 
 INTROSPECTION_SECONDS: Final = 60.0

@@ -17,6 +17,7 @@ from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import oauth_urls
 from .authenticate import LONGEST_TOKEN
 from .json_documents import fetch
+from .verified_tokens import REFUSED_SECONDS
 from .verifier import Unavailable
 
 try:
@@ -29,8 +30,6 @@ except ModuleNotFoundError as error:
         raise
     raise missing("joserfc", "verifying tokens") from None
 
-REFUSED_SECONDS: Final = 10.0
-"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
 KEYS_SECONDS: Final = 600.0
 """Seconds after which a key set is fetched again, although nothing seems to be missing."""
 KEYS_PATIENCE: Final = 1.0

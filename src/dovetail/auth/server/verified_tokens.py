@@ -10,6 +10,8 @@ import msgspec
 
 from ...core.principal import Principal
 
+REFUSED_SECONDS: Final = 10.0
+"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
 TOKENS_VERIFIED: Final = 10_000
 """Tokens whose verification one verifier remembers."""
 TOKENS_VERIFIED_BYTES: Final = 32 << 20
