@@ -31,7 +31,7 @@ from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
 from .client.client_config import CallOptions, ClientOptions, ToolOptions, name_options
 from .client.server_requests.callbacks import with_request
 from .errors import StateError
-from .model import Skill
+from .model import SkillEntry
 
 SYNC_CLOSE_SECONDS: Final = 10.0
 """Seconds that closing a synchronous client waits for its thread."""
@@ -287,7 +287,7 @@ class Client:
     def task(self, id: str) -> TaskHandle:
         return TaskHandle(self._thread, self._client.task(id))
 
-    def load_skill(self, skill: Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
+    def load_skill(self, skill: SkillEntry | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
 
     def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:

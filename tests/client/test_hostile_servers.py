@@ -16,7 +16,7 @@ import pytest
 from dovetail import Client
 from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.errors import DovetailError, ProtocolError, TransportError
-from dovetail.wire.headers import kept_headers
+from dovetail.wire.headers import cached_routing_headers
 
 from ..support.aio import run
 from ..support.stopwatch import Stopwatch
@@ -159,10 +159,10 @@ async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytes
 async def test_long_names_that_a_gateway_is_told_are_not_remembered() -> None:
     async with serving(modern) as (server, url), Client(url, server_cache=ServerCache()) as client:
         await client.call_tool("echo")
-        before = kept_headers.cache_info().currsize
+        before = cached_routing_headers.cache_info().currsize
         for number in range(3):
             await client.call_tool(f"{number}{'x' * 1000}")
-        assert kept_headers.cache_info().currsize == before
+        assert cached_routing_headers.cache_info().currsize == before
         assert server.requests[-1].headers["mcp-name"] == f"2{'x' * 1000}"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.errors import RemoteProtocolError
 from dovetail.wire.codec import codec_for
-from dovetail.wire.dialects import DIALECTS, OFFICIAL, Dialect, rewrite, strictly
+from dovetail.wire.dialects import DIALECTS, OFFICIAL, Dialect, rewrite, without_aliases
 from dovetail.wire.dialects.aliases import METHODS as ALIASED
 from dovetail.wire.dialects.aliases import PARAMS, RESULTS
 from dovetail.wire.methods import METHODS
@@ -317,7 +317,7 @@ def test_a_result_that_is_canonical_already_is_left_alone(method: str, said: Any
 
 
 def test_a_strict_peer_understands_no_alias() -> None:
-    strict = strictly(OFFICIAL)
+    strict = without_aliases(OFFICIAL)
     codec = codec_for(R4, strict)
     assert strict.inbound_methods == {}
     params = codec.decode_params(METHODS["tools/call"], b'{"name":"a","progressToken":1}')

@@ -210,7 +210,7 @@ def test_a_question_needs_what_its_mode_asks_with() -> None:
     assert ElicitRequestParams.for_url("?", "https://example.com").url == "https://example.com"
     with pytest.raises(ValueError, match="requestedSchema"):
         ElicitRequestParams("?")
-    with pytest.raises(msgspec.ValidationError, match="needs `url`"):
+    with pytest.raises(msgspec.ValidationError, match="requires `url`"):
         decode(b'{"message":"?","mode":"url"}', model.ElicitRequestParams)
 
 

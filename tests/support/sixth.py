@@ -9,8 +9,8 @@ ROW = Revision(
     name="2027-01-01",
     index=6,
     modern=True,
-    came=Edits(without={ResourceTemplate: ("description",)}),
-    went=Edits(without={Prompt: ("description",)}),
+    added=Edits(without={ResourceTemplate: ("description",)}),
+    removed=Edits(without={Prompt: ("description",)}),
 )
 
 if __name__ != "tests.support.sixth":

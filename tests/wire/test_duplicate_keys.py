@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail import ProtocolError
-from dovetail.wire.duplicate_keys import twice
+from dovetail.wire.duplicate_keys import first_duplicate
 from dovetail.wire.frames import decode, decode_entry, split_batch
 
 REQUEST = '"jsonrpc":"2.0","id":1,"method":"tools/call"'
@@ -63,7 +63,7 @@ def test_a_key_that_comes_twice_is_an_invalid_request(message: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         decode(message.encode())
     assert caught.value.kind == "invalid_request"
-    assert "twice" in caught.value.message
+    assert "duplicate key" in caught.value.message
 
 
 @pytest.mark.parametrize("message", TAKEN)
@@ -103,8 +103,8 @@ def test_it_sees_what_a_list_of_pairs_shows(
 
 
 def test_a_number_that_begins_with_the_one_that_won_is_another_value() -> None:
-    assert twice(b'{"a":100,"a":1}') == "a"
-    assert twice(b'{"a":1.5,"b":2,"a":1}') == "a"
+    assert first_duplicate(b'{"a":100,"a":1}') == "a"
+    assert first_duplicate(b'{"a":1.5,"b":2,"a":1}') == "a"
 
 
 spaced = st.text(alphabet=" ab", max_size=8)
@@ -141,6 +141,6 @@ def test_spaces_between_members_hide_nothing(
 
 
 def _compare(names: list[str], text: bytes) -> None:
-    found = twice(text)
+    found = first_duplicate(text)
     assert (found is not None) is (len(set(names)) < len(names))
     assert found is None or names.count(found) > 1

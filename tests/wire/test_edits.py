@@ -75,7 +75,7 @@ def test_nothing_is_changed_in_place() -> None:
     before = msgspec.json.encode(TOOL)
     for revision in REVISIONS:
         listed(revision)
-        codec_for(revision).edit(TOOL)
+        codec_for(revision).downgrade(TOOL)
     assert msgspec.json.encode(TOOL) == before
 
 
@@ -86,7 +86,7 @@ def test_a_value_without_edits_is_the_same_object() -> None:
         m.CallToolResult([m.TextContent("a")]),
     ):
         for revision in REVISIONS:
-            assert codec_for(revision).edit(value) is value
+            assert codec_for(revision).downgrade(value) is value
 
 
 def test_before_titles_a_tools_title_is_among_its_annotations() -> None:
@@ -296,16 +296,16 @@ def test_extensions_travel_with_their_settings_on_every_revision(revision: Revis
         extensions={"com.acme/do": {"a": 1}, "io.modelcontextprotocol/ui": {"mimeTypes": ["x/y"]}},
         experimental={"older": {}},
     )
-    assert codec_for(revision).edit(offered) == offered
+    assert codec_for(revision).downgrade(offered) == offered
     declared = m.ClientCapabilities(extensions=offered["extensions"])
-    assert codec_for(revision).edit(declared) == declared
+    assert codec_for(revision).downgrade(declared) == declared
 
 
 def test_members_of_capabilities_go_too() -> None:
     params, _ = greeted(R3)
     assert params["capabilities"]["sampling"] == {}
     assert params["capabilities"]["elicitation"] == {}
-    edited = codec_for(R5).edit(m.ClientCapabilities(CLIENT))
+    edited = codec_for(R5).downgrade(m.ClientCapabilities(CLIENT))
     assert isinstance(edited, m.ClientCapabilities)
     assert edited["roots"] == {}
     assert "tasks" not in edited
@@ -313,7 +313,7 @@ def test_members_of_capabilities_go_too() -> None:
 
 
 def test_a_client_that_only_opens_urls_cannot_elicit_on_2025_06_18() -> None:
-    assert codec_for(R3).edit(m.ClientCapabilities({"elicitation": {"url": {}}})) == {}
+    assert codec_for(R3).downgrade(m.ClientCapabilities({"elicitation": {"url": {}}})) == {}
 
 
 # --- questions ---------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def test_defaults_other_than_yes_or_no_are_left_out_on_2025_06_18() -> None:
 
 def test_a_plain_form_is_sent_as_it_is() -> None:
     params = form(a={"type": "integer"})
-    assert codec_for(R3).edit(params) is params
+    assert codec_for(R3).downgrade(params) is params
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_a_url_question_gets_a_name_on_2025_11_25() -> None:
     assert asked(R4, params)["elicitationId"]
     params.elicitation_id = "mine"
     assert asked(R4, params)["elicitationId"] == "mine"
-    assert codec_for(R5).edit(params).elicitation_id is UNSET
+    assert codec_for(R5).downgrade(params).elicitation_id is UNSET
 
 
 def sampled(revision: Revision, *messages: m.SamplingMessage, **more: Any) -> list[dict[str, Any]]:
@@ -409,9 +409,11 @@ def test_a_sampling_result_of_several_texts_is_joined() -> None:
     validate(message, R3, method="sampling/createMessage")
     assert json.loads(message)["result"]["content"] == {"type": "text", "text": "a\nb"}
     single = m.CreateMessageResult("assistant", [m.ImageContent("AAAA", "image/png")], "model")
-    assert codec_for(R3).edit(single).content == m.ImageContent("AAAA", "image/png")
+    assert codec_for(R3).downgrade(single).content == m.ImageContent("AAAA", "image/png")
     with pytest.raises(LocalProtocolError):
-        codec_for(R3).edit(m.CreateMessageResult("assistant", [*single.content, m.TextContent("a")], "model"))
+        codec_for(R3).downgrade(
+            m.CreateMessageResult("assistant", [*single.content, m.TextContent("a")], "model")
+        )
 
 
 def test_results_of_another_era_are_refused() -> None:
@@ -430,10 +432,10 @@ def test_results_of_another_era_are_refused() -> None:
 
 def test_members_of_rounds_and_tasks_go_where_they_belong() -> None:
     params = m.CallToolRequestParams("a", request_state="s", input_responses={}, task=m.TaskMetadata())
-    assert codec_for(R4).edit(params) == m.CallToolRequestParams("a", task=m.TaskMetadata())
-    assert codec_for(R3).edit(params) == m.CallToolRequestParams("a")
-    assert codec_for(R5).edit(params).task is UNSET
-    assert codec_for(R5).edit(params).request_state == "s"
+    assert codec_for(R4).downgrade(params) == m.CallToolRequestParams("a", task=m.TaskMetadata())
+    assert codec_for(R3).downgrade(params) == m.CallToolRequestParams("a")
+    assert codec_for(R5).downgrade(params).task is UNSET
+    assert codec_for(R5).downgrade(params).request_state == "s"
 
 
 def test_progress_has_no_words_on_the_oldest_revision() -> None:
@@ -472,4 +474,6 @@ FORM = m.ElicitRequestParams.form("task?", {"type": "object", "properties": {"ta
 def test_a_question_is_written_as_if_it_had_been_edited_before_whatever_is_in_it(question: Any) -> None:
     codec = codec_for(R5)
     written = json.loads(codec.encode_result(1, m.InputRequiredResult(input_requests={"a": question})))
-    assert written["result"]["inputRequests"]["a"] == json.loads(msgspec.json.encode(codec.edit(question)))
+    assert written["result"]["inputRequests"]["a"] == json.loads(
+        msgspec.json.encode(codec.downgrade(question))
+    )

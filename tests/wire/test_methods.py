@@ -84,7 +84,7 @@ def test_every_cacheable_row_has_a_result_that_can_say_so() -> None:
 
 
 def test_only_three_methods_may_ask_back() -> None:
-    assert {row.name for row in METHODS.values() if row.may_ask} == {
+    assert {row.name for row in METHODS.values() if row.may_request_input} == {
         "tools/call",
         "prompts/get",
         "resources/read",

@@ -50,7 +50,7 @@ def test_what_is_passed_is_what_would_be_written(front: Revision, behind: Revisi
                 result |= {"ttlMs": 5, "cacheScope": "public"}
         row = METHODS[method]
         data = json.dumps(result).encode()
-        passed = writes.passed(row.result, data)
+        passed = writes.convert_encoded(row.result, data)
         if passed is not None:
             short += 1
             written = writes.encode_result(1, reads.decode_result(row, data))
@@ -60,4 +60,4 @@ def test_what_is_passed_is_what_would_be_written(front: Revision, behind: Revisi
 
 def test_a_name_with_escapes_in_it_is_read() -> None:
     data = rb'{"content":[],"\u0073tructuredContent":[1]}'
-    assert Codec(REVISIONS[3]).passed(m.CallToolResult, data) is None
+    assert Codec(REVISIONS[3]).convert_encoded(m.CallToolResult, data) is None

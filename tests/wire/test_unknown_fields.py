@@ -38,8 +38,8 @@ USUAL: list[tuple[str, dict[str, Any]]] = [
 
 def keeping(revision: Revision) -> Codec:
     codec = Codec(revision)
-    codec.keep_unknown()
-    codec.keep_unknown()  # twice is once
+    codec.preserve_unknown()
+    codec.preserve_unknown()  # twice is once
     return codec
 
 
@@ -54,7 +54,7 @@ def passed_on(codec: Codec, method: str, result: dict[str, Any]) -> dict[str, An
 def test_what_nobody_knows_is_written_again(revision: Revision, method: str, result: dict[str, Any]) -> None:
     found = passed_on(keeping(revision), method, result)
     assert {name: value for name, value in found.items() if name in result} == result
-    assert unknown_fields.CAME not in json.dumps(found)
+    assert unknown_fields.ORIGINAL_KEY not in json.dumps(found)
 
 
 @pytest.mark.parametrize(("method", "result"), STRANGE)
@@ -67,7 +67,7 @@ def test_where_all_is_known_nothing_is_kept(method: str, result: dict[str, Any])
     codec = keeping(REVISIONS[-1])
     read = codec.decode_result(METHODS[method], json.dumps(result).encode())
     entries = read.tools if method == "tools/list" else [read]
-    assert not any(unknown_fields.CAME in (one.meta or {}) for one in entries)
+    assert not any(unknown_fields.ORIGINAL_KEY in (one.meta or {}) for one in entries)
     assert {
         name: value for name, value in passed_on(codec, method, result).items() if name in result
     } == result
@@ -82,14 +82,14 @@ def test_a_kept_result_is_prepared_like_any_other() -> None:
 def test_what_was_kept_can_be_forgotten() -> None:
     codec = keeping(REVISIONS[-1])
     read = codec.decode_result(METHODS["tools/call"], json.dumps(STRANGE[0][1]).encode())
-    assert unknown_fields.CAME in read.meta
-    assert unknown_fields.forgotten(read).meta is msgspec.UNSET
+    assert unknown_fields.ORIGINAL_KEY in read.meta
+    assert unknown_fields.without_original(read).meta is msgspec.UNSET
     plain = m.CallToolResult(content=[])
-    assert unknown_fields.forgotten(plain) is plain
+    assert unknown_fields.without_original(plain) is plain
 
 
 def test_no_peer_can_make_what_is_kept() -> None:
-    forged = {"content": [TEXT], "_meta": {unknown_fields.CAME: {"data": {"mood": "forged"}}}}
+    forged = {"content": [TEXT], "_meta": {unknown_fields.ORIGINAL_KEY: {"data": {"mood": "forged"}}}}
     found = passed_on(keeping(REVISIONS[-1]), "tools/call", forged)
     assert "mood" not in found
     assert found["content"] == [TEXT]
@@ -98,7 +98,7 @@ def test_no_peer_can_make_what_is_kept() -> None:
 def test_params_take_along_what_nobody_knows_of_them() -> None:
     came = Raw(b'{"name":"t","arguments":{"a":1},"urgency":"high"}')
     params = m.CallToolRequestParams(name="other", arguments=Raw(b'{"a":1}'))
-    assert unknown_fields.holds(m.CallToolRequestParams, came)
+    assert unknown_fields.has_unknown(m.CallToolRequestParams, came)
     found = json.loads(Codec(REVISIONS[-1]).encode_request(1, "tools/call", params, came=came))["params"]
     assert (found["name"], found["urgency"], found["arguments"]) == ("other", "high", {"a": 1})
 
@@ -115,5 +115,5 @@ def test_params_take_along_what_nobody_knows_of_them() -> None:
 )
 def test_what_has_another_form_now_stays_as_it_is(came: Any, goes: Any, found: Any) -> None:
     sides = [msgspec.json.encode({"content": one}) for one in (came, goes)]
-    written = json.loads(unknown_fields.carried(m.CallToolResult, *sides))["content"]
+    written = json.loads(unknown_fields.merge_unknown(m.CallToolResult, *sides))["content"]
     assert written == (goes if found is None else found)

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
-from ..model import GetPromptResult, ReadResourceResult, Skill
+from ..model import GetPromptResult, ReadResourceResult, SkillEntry
 from ..telemetry.terminal_sanitizer import printable
 
 _BAR: Final = 24
@@ -191,7 +191,7 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
 
 
 def _description(entry: Any) -> str:
-    if isinstance(entry, Skill):
+    if isinstance(entry, SkillEntry):
         return str(entry.frontmatter.get("description", ""))
     return entry.description or ""
 

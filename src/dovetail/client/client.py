@@ -325,11 +325,11 @@ class Client:
 
     # --- skills -----------------------------------------------------------------------------------------------------
 
-    async def list_skills(self, **options: Unpack[CachedOptions]) -> list[m.Skill]:
+    async def list_skills(self, **options: Unpack[CachedOptions]) -> list[m.SkillEntry]:
         """The server's skills. Nothing of them is fetched."""
         return await self._calls.list_all("skills/list", "skills", options)
 
-    async def load_skill(self, skill: m.Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
+    async def load_skill(self, skill: m.SkillEntry | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         """Read a skill's SKILL.md and verify it: digest, size, frontmatter.
 
         Raises:
@@ -339,7 +339,7 @@ class Client:
         if isinstance(skill, str):
             found = await self._calls.call("skills/get", m.GetSkillRequestParams(skill), options)
             skill = found.skill
-        assert isinstance(skill, m.Skill)
+        assert isinstance(skill, m.SkillEntry)
         return await load(self, skill, options)
 
     async def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[m.Resource]:
@@ -442,7 +442,7 @@ class Client:
         proxies."""
         codecs = self._connections.admission.codecs
         for codec in codecs.values():
-            codec.keep_unknown()
+            codec.preserve_unknown()
         return codecs
 
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:

@@ -39,7 +39,7 @@ from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from ..settings import Limits
 from ..wire import headers as routing
 from ..wire.codec import Codec
-from ..wire.dialects import NAMES, OFFICIAL, Dialect, dialect_of, status_of, strictly
+from ..wire.dialects import NAMES, OFFICIAL, Dialect, dialect_of, status_of, without_aliases
 from ..wire.frames import Frame, RequestId
 from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import OWN_EXTENSION, Method
@@ -120,7 +120,7 @@ class Admission:
         self.shared = SharedLimits(limits or Limits())
         """The limits that all connections share."""
         self.side: Side = side
-        self.dialect = strictly(dialect) if strict else dialect
+        self.dialect = without_aliases(dialect) if strict else dialect
         self.strict = strict
         self.revisions = tuple(sorted(revisions, key=lambda revision: revision.index))
         self.supported = tuple(revision.name for revision in reversed(self.revisions))
@@ -205,7 +205,7 @@ class Admission:
         if (
             row.opt_in
             or self.methods.requests[revision.name].get(frame.method) is not row
-            or (headers is not None and not routing.repeat(headers, revision.name, row, params))
+            or (headers is not None and not routing.headers_match(headers, revision.name, row, params))
         ):
             return self._check_modern(_Arrival(frame, headers, principal, scope))
         return Call(
@@ -318,7 +318,7 @@ class Admission:
         frame, headers = arrival.frame, arrival.headers
         codec = self._modern
         try:
-            routing.once(headers)  # two version headers leave the era undecided
+            routing.check_duplicates(headers)  # two version headers leave the era undecided
             meta = metadata.read(frame.params)
             if headers is not None:
                 routing.check(headers, frame)
@@ -480,7 +480,7 @@ class Admission:
         if codec is None:
             codec = Codec(revision, dialect_of(dialect), self._server_info)
             self._foreign[revision.name, dialect] = codec
-            codec.keeps = self.newest.keeps
+            codec.preserves_unknown = self.newest.preserves_unknown
         return codec
 
 

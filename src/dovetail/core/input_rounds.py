@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw, Struct
 from .. import model as m
 from ..errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import Limits
-from ..wire.methods import METHODS, Method, OpenParams
+from ..wire.methods import METHODS, CustomParams, Method
 from ..wire.seal import Seal, bind, digest
 from .channel import Call
 from .input_request_checks import needed_capability
@@ -271,14 +271,14 @@ class InputRounds:
             name, arguments = params.name, params.arguments
         elif isinstance(params, m.ReadResourceRequestParams):
             name = params.uri
-        elif isinstance(params, OpenParams):
+        elif isinstance(params, CustomParams):
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
     def _noted(self, question: PreparedInput, mark: str, key: str | None) -> str:
         """Check that the input request is allowed and return its key."""
         call = self._call
-        if self._row is None or not self._row.may_ask:
+        if self._row is None or not self._row.may_request_input:
             raise LocalProtocolError("internal_error", f"{call.method} cannot request {question.method}")
         if not call.capabilities.has(question.need):
             raise CapabilityError(question.need)

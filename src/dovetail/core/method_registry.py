@@ -68,7 +68,7 @@ class MethodRegistry:
 
     def advertised(self, codec: Codec) -> ServerCapabilities:
         """Return the server capabilities as advertised to clients of this revision and dialect."""
-        told = ServerCapabilities(codec.edit(ServerCapabilities(self._without_absent(codec.revision))))
+        told = ServerCapabilities(codec.downgrade(ServerCapabilities(self._without_absent(codec.revision))))
         if not codec.revision.modern:
             for name, members in codec.dialect.server_capabilities.items():
                 if name in told:

@@ -17,7 +17,7 @@ from ..errors import RegistrationError
 from ..model.capabilities import Capabilities
 from ..model.meta import APPS_EXTENSION, IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..server.registry.custom_methods import check_name, extension_of
-from ..wire.methods import STILL, Method, OpenParams, Reader
+from ..wire.methods import NOT_REMOVED, CustomParams, Method, Reader
 from .collisions import Collisions
 from .providers import Mount, Part, ServerPart
 
@@ -94,12 +94,12 @@ def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[s
             kind="request",
             sender="client",
             since=1,
-            until=STILL,
-            params=Reader(OpenParams.apart),
+            until=NOT_REMOVED,
+            params=Reader(CustomParams.split),
             result=_MEMBERS,
             capability=capability,
             extension=extension_of(capability),
-            may_ask=True,
+            may_request_input=True,
         )
     return found
 

@@ -50,8 +50,8 @@ from ..model.meta import (
 from ..server.input_requests.client_requests import PlainQuestion
 from ..server.registry.tool_versions import split
 from ..wire.frames import UNREADABLE
-from ..wire.methods import METHODS, Method, OpenParams, result_type_of
-from ..wire.unknown_fields import forgotten, holds, only_kept, whole
+from ..wire.methods import METHODS, CustomParams, Method, result_type_of
+from ..wire.unknown_fields import encode_with_original, has_unknown, original_meta, without_original
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -163,7 +163,7 @@ class Passing:
     async def _answer(self, request: m.InputRequest) -> Raw:
         question = prepare_input(request)
         answer = await self.ask(question.method, question.params)
-        return Raw(msgspec.json.encode(whole(answer)))
+        return Raw(msgspec.json.encode(encode_with_original(answer)))
 
     async def ask(self, method: str, params: Any) -> Struct:
         """Put a question of the server behind to the client in front.
@@ -181,7 +181,7 @@ class Passing:
         if asking is not None:
             if self.call.revision.modern:
                 await self._detach()  # the call behind cannot be begun again with the answer: the task asks
-            question = prepare_input_for(method, forgotten(params))
+            question = prepare_input_for(method, without_original(params))
             (answer,) = await asking.ask([PlainQuestion(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
@@ -217,7 +217,7 @@ class Passing:
         asking: SendOptions = {"meta": meta, "raw": raw, "released": channel.close_stream}
         if own is not None:
             asking["row"] = own
-        elif call.raw_params is not UNSET and holds(params.__class__, call.raw_params):
+        elif call.raw_params is not UNSET and has_unknown(params.__class__, call.raw_params):
             asking["came"] = call.raw_params
         if PROGRESS_TOKEN in call.meta:
             asking["pass_progress"] = self._progress
@@ -249,7 +249,7 @@ class Passing:
             result = call.codec.prepare(result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
             result = await self._finish(result)
-        return result if channel.asking is None else forgotten(result)
+        return result if channel.asking is None else without_original(result)
 
     def _refused(self, error: ProtocolError) -> Struct:
         """A failed tool where the client lacks what is asked for and its revision has no error that says so.
@@ -272,7 +272,7 @@ class Passing:
         try:
             kind = result_type_of(row, data, codec.revision)
             if kind is row.result or kind is row.modern_result:
-                passed = result if codec.revision is call.revision else call.codec.passed(kind, data)
+                passed = result if codec.revision is call.revision else call.codec.convert_encoded(kind, data)
                 if passed is not None:
                     return passed
         except UNREADABLE:
@@ -366,12 +366,12 @@ class Passing:
         if PROGRESS_TOKEN not in self.call.meta:
             return  # the client came back without wanting to hear of it
         token = self.call.meta[PROGRESS_TOKEN]
-        self.tell("notifications/progress", replace(params, progress_token=token, meta=only_kept(params)))
+        self.tell("notifications/progress", replace(params, progress_token=token, meta=original_meta(params)))
 
     def tell(self, method: str, params: Struct) -> None:
         """Send a notification on the stream of this call; a stream that is gone hears nothing."""
         if self.channel.asking is not None:
-            params = forgotten(params)  # what a task says is kept in another form
+            params = without_original(params)  # what a task says is kept in another form
         try:
             self.channel.notify(method, params)
         except DovetailError:
@@ -379,7 +379,7 @@ class Passing:
 
 
 _MAY_ASK: Final = frozenset(
-    {m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams, OpenParams}
+    {m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams, CustomParams}
 )
 
 

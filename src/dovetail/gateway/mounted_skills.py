@@ -63,7 +63,7 @@ class MergedSkills:
 
     async def page(self, call: Call, channel: Channel) -> Raw:
         """A page of all skills; of two with one URI the first."""
-        found: dict[str, m.Skill] = {}
+        found: dict[str, m.SkillEntry] = {}
         for skills in await asyncio.gather(*self._asked(call, channel)):
             for skill in skills:
                 if found.setdefault(skill.uri, skill) is not skill:
@@ -77,13 +77,13 @@ class MergedSkills:
         )
         return await listing.page(call, channel)
 
-    def _asked(self, call: Call, channel: Channel) -> list[Awaitable[list[m.Skill]]]:
-        asked: list[Awaitable[list[m.Skill]]] = []
+    def _asked(self, call: Call, channel: Channel) -> list[Awaitable[list[m.SkillEntry]]]:
+        asked: list[Awaitable[list[m.SkillEntry]]] = []
         if (own := own_skills(self._server)) is not None:
             asked.append(self._pages(call, channel, own.page))
         return asked + [self._skills_of(mount, call, channel) for mount in self._offering()]
 
-    async def _skills_of(self, mount: Mount, call: Call, channel: Channel) -> list[m.Skill]:
+    async def _skills_of(self, mount: Mount, call: Call, channel: Channel) -> list[m.SkillEntry]:
         """Its skills under the names they have here; those of a part that does not answer are left out."""
         try:
             skills = await self._pages(call, channel, mount.part.respond)
@@ -192,7 +192,7 @@ async def _answer(call: Call, channel: Channel, ask: Ask, params: Struct) -> Any
     return call.codec.decode_result(METHODS[call.method], result) if isinstance(result, Raw) else result
 
 
-def _renamed(mount: Mount, skill: m.Skill) -> m.Skill:
+def _renamed(mount: Mount, skill: m.SkillEntry) -> m.SkillEntry:
     if not mount.naming.prefix:
         return skill
     uri, files = mount.naming.uri, skill.resources

@@ -84,7 +84,7 @@ class Mounts(MergedLists):
         self._own_methods = OwnMethods(server, self._collisions)
         self._started = False
         for codec in server.admission.codecs.values():
-            codec.keep_unknown()
+            codec.preserve_unknown()
         hub = server.hub
         hub.on_uri_unused, hub.on_session_end, hub.visibility_filter = (
             self.unwatch,

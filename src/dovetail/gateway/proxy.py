@@ -118,7 +118,7 @@ class Proxy(Server):
             info = first.client.server_info
             self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")
             for codec in self.admission.codecs.values():
-                codec.introduce(self.info)
+                codec.set_server_info(self.info)
         self._offer_skills(first)
         if self.instructions is None or self._quoted:
             self.instructions = first.client.instructions

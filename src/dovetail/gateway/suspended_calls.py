@@ -31,8 +31,8 @@ from ..model.meta import CLIENT_CAPABILITIES
 from ..stores.base import Store
 from ..stores.send_queue import SendQueue
 from ..wire.dialects.dialect import wire_error
-from ..wire.methods import METHODS, OpenParams
-from ..wire.unknown_fields import whole
+from ..wire.methods import METHODS, CustomParams
+from ..wire.unknown_fields import encode_with_original
 
 if TYPE_CHECKING:
     from .forwarding import Passing
@@ -221,7 +221,7 @@ class _Far(PlainChannel):
         self._say = say
 
     def notify(self, method: str, params: Struct | None) -> None:
-        self._say(_Said(method, Raw(_write(whole(params)))))
+        self._say(_Said(method, Raw(_write(encode_with_original(params)))))
 
     async def request(self, method: str, params: Struct) -> Any:
         raise ServerRequestsNotSupported("its client has to be asked with the result")
@@ -282,7 +282,7 @@ class HeldElsewhere:
         call, reply = passing.call, f"held/{secrets.token_hex(8)}"
         heard: asyncio.Queue[bytes] = asyncio.Queue()
         stop = self._store.subscribe(reply, heard.put_nowait)
-        params = call.params.together() if isinstance(call.params, OpenParams) else call.params
+        params = call.params.merged() if isinstance(call.params, CustomParams) else call.params
         round = _Round(reply, key_of(call.principal), Raw(_write(params)), dict(call.meta))
         self._outbox.put(f"held/{id}", _write(round))
         try:

@@ -1,7 +1,7 @@
-"""What is said: one model for all revisions, the newest shape where they disagree.
+"""The MCP types: one model for all revisions. Where revisions differ it has the newest shape.
 
-See `base` for the habits all definitions share and `meta` for the reserved keys of ``_meta``. Every module says what it
-adds to the names here.
+`struct_base` has the conventions of all definitions, `meta` the reserved keys of ``_meta``. Every module
+lists the names it exports here.
 """
 
 # ruff: noqa: F403

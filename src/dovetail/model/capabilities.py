@@ -1,7 +1,7 @@
-"""What each side says it can do: open dicts with typed views.
+"""Capabilities of clients and servers: open dicts with typed views.
 
-Neither set is closed, so both are dicts that keep whatever a peer declared. A capability is present when its
-member is there and is neither ``null`` nor ``false``: ``{}`` declares it, ``{"subscribe": false}`` does not.
+Neither set is closed, so both are dicts that keep everything a peer declared. A capability is declared if its
+member exists and is neither ``null`` nor ``false``: ``{}`` declares it, ``{"subscribe": false}`` does not.
 """
 
 from typing import Any, Self, cast
@@ -12,7 +12,7 @@ EXTENSIONS = "extensions."
 
 
 def _steps(path: str) -> list[str]:
-    # Extension identifiers hold dots of their own, so what follows ``extensions.`` is one step.
+    # Extension identifiers contain dots, so everything after ``extensions.`` is one step.
     if path.startswith(EXTENSIONS):
         return ["extensions", path[len(EXTENSIONS) :]]
     return path.split(".")
@@ -29,14 +29,14 @@ class _Settings:
 
 
 class Capabilities(dict[str, Any]):
-    """What clients' and servers' capabilities have in common."""
+    """Common base of client and server capabilities."""
 
     experimental = _Settings("experimental")
     tasks = _Settings("tasks")
-    """The core tasks of 2025-11-25; later revisions have an extension instead."""
+    """Core tasks of 2025-11-25; later revisions have an extension."""
 
     def has(self, path: str) -> bool:
-        """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
+        """Return whether the capability at ``path``, such as ``sampling.tools``, was declared."""
         if path.startswith(EXTENSIONS):
             return self.extension(path[len(EXTENSIONS) :]) is not None
         value: Any = self
@@ -48,7 +48,7 @@ class Capabilities(dict[str, Any]):
 
     @classmethod
     def requiring(cls, *paths: str) -> Self:
-        """Return the smallest capabilities that have all ``paths``, as error data wants them."""
+        """Return the smallest capabilities that have all ``paths``, for error data."""
         needed = cls()
         for path in paths:
             level: dict[str, Any] = needed
@@ -57,9 +57,9 @@ class Capabilities(dict[str, Any]):
         return needed
 
     def extension(self, identifier: str) -> dict[str, Any] | None:
-        """Return the settings declared for an extension, ``None`` when it was not declared.
+        """Return the settings declared for an extension, or ``None`` if it was not declared.
 
-        Peers of older revisions that know no member for extensions declare them as experimental.
+        Peers of older revisions, which have no member for extensions, declare them as experimental.
         """
         found = _settings((self.extensions or {}).get(identifier))
         return _settings((self.experimental or {}).get(identifier)) if found is None else found
@@ -69,7 +69,7 @@ class Capabilities(dict[str, Any]):
         return self.view("extensions")
 
     def view(self, name: str) -> dict[str, Any] | None:
-        """Return the settings of one capability, ``{}`` when it has none, ``None`` when it is absent."""
+        """Return the settings of one capability: ``{}`` without settings, ``None`` if it is not declared."""
         return _settings(self.get(name))
 
 
@@ -80,17 +80,17 @@ def _settings(value: Any) -> dict[str, Any] | None:
 
 
 class ClientCapabilities(Capabilities):
-    """What a client can do for a server."""
+    """The capabilities of a client."""
 
     roots = _Settings("roots")
     sampling = _Settings("sampling")
     elicitation = _Settings("elicitation")
 
     def has(self, path: str) -> bool:
-        """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
+        """Return whether the capability at ``path``, such as ``sampling.tools``, was declared."""
         if path != "elicitation.form":
             return super().has(path)
-        # Named, or elicitation declared without naming any mode.
+        # Declared explicitly, or elicitation declared without any mode.
         modes: Any = (declared := self.get("elicitation"))
         if isinstance(declared, dict):
             modes = modes.get("form", "url" not in modes)
@@ -98,7 +98,7 @@ class ClientCapabilities(Capabilities):
 
     @property
     def elicitation_form(self) -> bool:
-        """Forms may be asked for."""
+        """Whether the client supports form elicitation."""
         return self.has("elicitation.form")
 
     @property
@@ -107,7 +107,7 @@ class ClientCapabilities(Capabilities):
 
 
 class ServerCapabilities(Capabilities):
-    """What a server offers."""
+    """The capabilities of a server."""
 
     tools = _Settings("tools")
     resources = _Settings("resources")

@@ -1,7 +1,7 @@
-"""Content blocks: what tools, prompts and sampling messages are made of.
+"""Content blocks of tool results, prompts and sampling messages.
 
-The member ``type`` tells the blocks apart: match on the class, or compare ``block.type``. It belongs to the class, so a
-block is made without it.
+The member ``type`` identifies the block type: match on the class, or compare ``block.type``. It belongs to
+the class, so constructors do not take it.
 """
 
 import re
@@ -23,12 +23,12 @@ _MEDIA_TYPE = re.compile(
 
 
 def is_media_type(text: str) -> bool:
-    """Whether ``text`` is a type, a subtype and perhaps parameters (RFC 6838, section 4.2)."""
+    """Whether ``text`` is a type, a subtype and optional parameters (RFC 6838, section 4.2)."""
     return _MEDIA_TYPE.fullmatch(text) is not None
 
 
 class TextContent(Definition, tag_field="type", tag="text"):
-    """Text, said to a model or by one."""
+    """Text content."""
 
     type: ClassVar[str] = "text"
     text: str
@@ -57,7 +57,7 @@ class AudioContent(Definition, tag_field="type", tag="audio"):
 
 
 class ResourceLink(Resource, tag_field="type", tag="resource_link"):
-    """A resource by name only; the client reads it if it wants to. Since 2025-06-18."""
+    """A reference to a resource; the client reads it on demand. Since 2025-06-18."""
 
     type: ClassVar[str] = "resource_link"
 
@@ -72,11 +72,11 @@ class EmbeddedResource(Definition, tag_field="type", tag="resource"):
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
-"""What a tool result or a prompt message may hold."""
+"""The blocks that a tool result or a prompt message may contain."""
 
 
 class ToolUseContent(Definition, tag_field="type", tag="tool_use"):
-    """A model wants a tool called. In sampling only, since 2025-11-25."""
+    """A tool call requested by a model. In sampling only, since 2025-11-25."""
 
     type: ClassVar[str] = "tool_use"
     id: str
@@ -86,7 +86,7 @@ class ToolUseContent(Definition, tag_field="type", tag="tool_use"):
 
 
 class ToolResultContent(Definition, tag_field="type", tag="tool_result"):
-    """What that tool answered. In sampling only, since 2025-11-25."""
+    """The result of such a tool call. In sampling only, since 2025-11-25."""
 
     type: ClassVar[str] = "tool_result"
     tool_use_id: str
@@ -99,4 +99,4 @@ class ToolResultContent(Definition, tag_field="type", tag="tool_result"):
 SamplingMessageContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 )
-"""What a sampling message may hold."""
+"""The blocks that a sampling message may contain."""

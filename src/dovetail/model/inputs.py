@@ -1,7 +1,7 @@
-"""Questions a server puts to a client in the middle of a request, and the answers: the user, the model, the roots.
+"""Input requests from a server to a client (elicitation, sampling, roots) and their responses.
 
-Since 2026-07-28 they travel inside an `InputRequiredResult`, without an id; the client repeats its request
-with the answers under the same keys. Older revisions send the same parameters as requests of their own.
+Since 2026-07-28 they are members of an `InputRequiredResult`, without an id. The client repeats its request
+with the responses under the same keys. Older revisions send the same params as JSON-RPC requests.
 """
 
 from typing import Any, Literal, Self, TypeAlias
@@ -20,17 +20,16 @@ __all__ = [
     "ModelHint", "ModelPreferences", "Root", "SamplingContent", "SamplingMessage", "ToolChoice",
 ]  # fmt: skip
 
-# --- elicitation: a form of primitive fields, or a URL. Schemas are plain dicts, so that every keyword survives
+# --- elicitation: a form of primitive fields, or a URL. Schemas are plain dicts, so that every keyword is kept
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
 
 
 class ElicitRequestParams(RequestParams):
-    """One question, in one of two modes; absent means ``form``.
+    """One elicitation request, in one of two modes; a missing mode means ``form``.
 
-    The schema knows two definitions that no member tells apart for certain; the names
-    `ElicitRequestFormParams` and `ElicitRequestURLParams` mean this Struct.
-    Build it with `form` or `for_url`.
+    The schema has two definitions that no member distinguishes reliably; the names `ElicitRequestFormParams`
+    and `ElicitRequestURLParams` refer to this Struct. Create it with `form` or `for_url`.
     """
 
     message: str
@@ -38,25 +37,25 @@ class ElicitRequestParams(RequestParams):
     requested_schema: dict[str, Any] | UnsetType = UNSET
     url: str | UnsetType = UNSET
     elicitation_id: str | UnsetType = UNSET
-    """In 2025-11-25 only: names the URL question in `ElicitationCompleteNotificationParams`."""
+    """In 2025-11-25 only: the id of a URL elicitation in `ElicitationCompleteNotificationParams`."""
     task: TaskMetadata | UnsetType = UNSET
     """In 2025-11-25 only: run this request as a task."""
 
     def __post_init__(self) -> None:
         if self.mode == "url":
             if self.url is UNSET:
-                raise ValueError("a question in url mode needs `url`")
+                raise ValueError("elicitation in url mode requires `url`")
         elif self.requested_schema is UNSET:
-            raise ValueError("a question in form mode needs `requestedSchema`")
+            raise ValueError("elicitation in form mode requires `requestedSchema`")
 
     @classmethod
     def form(cls, message: str, requested_schema: dict[str, Any]) -> Self:
-        """Ask the user to fill in a flat object of primitive fields."""
+        """Create a form: a flat object of primitive fields that the user fills in."""
         return cls(message, requested_schema=requested_schema)
 
     @classmethod
     def for_url(cls, message: str, url: str, elicitation_id: str | UnsetType = UNSET) -> Self:
-        """Ask the user to do something at ``url``."""
+        """Create a request to visit ``url``."""
         return cls(message, mode="url", url=url, elicitation_id=elicitation_id)
 
 
@@ -65,14 +64,14 @@ ElicitRequestURLParams: TypeAlias = ElicitRequestParams
 
 
 class ElicitResult(Result):
-    """``content`` comes with ``accept`` in form mode only. Check it against the form before using it."""
+    """``content`` is present only for ``accept`` in form mode. Validate it against the form before use."""
 
     action: ElicitAction
     content: dict[str, Any] | UnsetType = UNSET
 
 
 class ElicitationCompleteNotificationParams(NotificationParams):
-    """The user is done at the URL. In 2025-11-25 only."""
+    """The user has finished at the URL. In 2025-11-25 only."""
 
     elicitation_id: str
 
@@ -81,11 +80,11 @@ class ElicitationCompleteNotificationParams(NotificationParams):
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
 SamplingContent: TypeAlias = SamplingMessageContentBlock | list[SamplingMessageContentBlock]
-"""One block, or since 2025-11-25 a list of them."""
+"""One block, or since 2025-11-25 a list of blocks."""
 
 
 class SamplingMessage(Definition):
-    """One message to or from the client's model; ``content`` is one block or, since 2025-11-25, several."""
+    """One message to or from the client's model. ``content`` is one block or, since 2025-11-25, a list."""
 
     role: Role
     content: SamplingContent
@@ -93,13 +92,13 @@ class SamplingMessage(Definition):
 
 
 class ModelHint(Definition, gc=False):
-    """Part of a model's name; the client matches it freely."""
+    """Part of a model name; the client decides how to match it."""
 
     name: str | UnsetType = UNSET
 
 
 class ModelPreferences(Definition):
-    """Wishes, not orders. Priorities run from 0 to 1."""
+    """Preferences that the client may ignore. Priorities range from 0 to 1."""
 
     hints: list[ModelHint] | UnsetType = UNSET
     cost_priority: Number | UnsetType = UNSET
@@ -109,7 +108,7 @@ class ModelPreferences(Definition):
     def __post_init__(self) -> None:
         for priority in (self.cost_priority, self.speed_priority, self.intelligence_priority):
             if priority is not UNSET and not 0 <= priority <= 1:
-                raise ValueError("priorities run from 0 to 1")
+                raise ValueError("priorities must be between 0 and 1")
 
 
 class ToolChoice(Definition, gc=False):
@@ -117,7 +116,7 @@ class ToolChoice(Definition, gc=False):
 
 
 class CreateMessageRequestParams(RequestParams):
-    """``tools`` and ``tool_choice`` need the client's ``sampling.tools``."""
+    """``tools`` and ``tool_choice`` require the client capability ``sampling.tools``."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -134,7 +133,8 @@ class CreateMessageRequestParams(RequestParams):
 
 
 class CreateMessageResult(Result):
-    """``stop_reason`` is open: ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or another."""
+    """``stop_reason`` is an open set: ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or another
+    value."""
 
     role: Role
     content: SamplingContent
@@ -142,11 +142,11 @@ class CreateMessageResult(Result):
     stop_reason: str | UnsetType = UNSET
 
 
-# --- roots, and all of them in one result
+# --- roots, and the union of all input requests -------------------------------------------------------------
 
 
 class Root(Definition):
-    """A folder the client lets the server know about; ``uri`` starts with ``file://``."""
+    """A folder that the client exposes to the server; ``uri`` starts with ``file://``."""
 
     uri: str
     name: str | UnsetType = UNSET
@@ -172,13 +172,14 @@ class ElicitRequest(Definition, tag_field="method", tag="elicitation/create"):
 InputRequest: TypeAlias = CreateMessageRequest | ListRootsRequest | ElicitRequest
 InputRequests: TypeAlias = dict[str, InputRequest]
 InputResponse: TypeAlias = CreateMessageResult | ListRootsResult | ElicitResult
-"""Which of the three it is, only the question under the same key can tell."""
+"""The input request under the same key determines the type."""
 
 
 class InputRequiredResult(Result, kw_only=True, omit_defaults=False):
-    """Not an answer yet: answer ``input_requests`` and repeat the request with ``request_state`` as it came.
+    """An intermediate result: repeat the request with responses to ``input_requests`` and with
+    ``request_state`` unchanged.
 
-    At least one of the two is there. ``omit_defaults`` is off so that the result type is always written.
+    At least one of the two is set. ``omit_defaults`` is off so that the result type is always written.
     """
 
     input_requests: InputRequests | UnsetType = UNSET

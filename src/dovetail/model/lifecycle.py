@@ -1,7 +1,8 @@
-"""The conversation itself: handshake and discovery, progress, logs, cancellation, changes, subscriptions.
+"""Lifecycle messages: handshake, discovery, progress, logging, cancellation, subscriptions.
 
-``ping``, ``server/discover`` and erlmcp's ``shutdown`` need no more than `RequestParams` and answer with `EmptyResult`,
-discovery apart. List-changed notifications, ``notifications/initialized`` and the like carry `NotificationParams`.
+``ping``, ``server/discover`` and erlmcp's ``shutdown`` use `RequestParams` and, except for discovery, return
+an `EmptyResult`. List-changed notifications, ``notifications/initialized`` and others use
+`NotificationParams`.
 """
 
 from typing import Any
@@ -30,7 +31,7 @@ __all__ = [
 
 
 class InitializeRequestParams(RequestParams):
-    """Wrap ``capabilities`` in `ClientCapabilities` to ask it questions."""
+    """Wrap ``capabilities`` in `ClientCapabilities` to query them."""
 
     protocol_version: str
     capabilities: dict[str, Any]
@@ -38,7 +39,7 @@ class InitializeRequestParams(RequestParams):
 
 
 class InitializeResult(Result):
-    """Wrap ``capabilities`` in `ServerCapabilities` to ask it questions."""
+    """Wrap ``capabilities`` in `ServerCapabilities` to query them."""
 
     protocol_version: str
     capabilities: dict[str, Any]
@@ -47,7 +48,7 @@ class InitializeResult(Result):
 
 
 class DiscoverResult(CacheableResult):
-    """What a server speaks and offers. Its name stands in ``_meta``, as on every result."""
+    """The revisions and capabilities of a server. Its server info is in ``_meta``, as in every result."""
 
     supported_versions: list[str]
     capabilities: dict[str, Any]
@@ -55,13 +56,13 @@ class DiscoverResult(CacheableResult):
 
 
 class SetLevelRequestParams(RequestParams):
-    """Until 2025-11-25; later each request says in ``_meta`` what it wants logged."""
+    """Until 2025-11-25. Later each request sets its log level in ``_meta``."""
 
     level: LoggingLevel
 
 
 class ProgressNotificationParams(NotificationParams):
-    """``progress`` must grow with every notification; ``message`` exists since 2025-03-26."""
+    """``progress`` must increase with every notification. ``message`` exists since 2025-03-26."""
 
     progress_token: ProgressToken
     progress: Number
@@ -78,20 +79,20 @@ class LoggingMessageNotificationParams(NotificationParams):
 
 
 class CancelledNotificationParams(NotificationParams):
-    """The answer to ``request_id`` is not wanted any more. Send none for a request you do not know."""
+    """The response to ``request_id`` is no longer needed. Do not send it for unknown requests."""
 
     request_id: RequestId
     reason: str | UnsetType = UNSET
 
 
 class ResourceUpdatedNotificationParams(NotificationParams):
-    """``uri`` may lie below the one that was subscribed to."""
+    """``uri`` may be below the subscribed URI."""
 
     uri: str
 
 
 class SubscriptionFilter(Definition):
-    """What a listen stream is to report. ``task_ids`` belongs to the tasks extension."""
+    """The notifications that a listen stream requests. ``task_ids`` belongs to the tasks extension."""
 
     tools_list_changed: bool | UnsetType = UNSET
     prompts_list_changed: bool | UnsetType = UNSET
@@ -105,10 +106,10 @@ class SubscriptionsListenRequestParams(RequestParams):
 
 
 class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
-    """The first message of a listen stream: the part of the filter that will be honoured."""
+    """The first message of a listen stream: the granted part of the filter."""
 
     notifications: SubscriptionFilter
 
 
 class SubscriptionsListenResult(Result):
-    """The end of a listen stream. ``_meta`` must name the subscription."""
+    """The end of a listen stream. ``_meta`` must contain the subscription id."""

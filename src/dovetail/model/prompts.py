@@ -1,4 +1,4 @@
-"""Prompts: messages a user may pick from a server; and the completion of an argument while a user types."""
+"""Prompts, and completion of arguments."""
 
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class PromptArgument(Definition, gc=False):
-    """One blank in a prompt."""
+    """One argument of a prompt."""
 
     name: str
     title: str | UnsetType = UNSET
@@ -38,7 +38,7 @@ class Prompt(Metadata):
 
 
 class PromptMessage(Definition):
-    """One message of a prompt: who says it (``user`` or ``assistant``), and one block of content."""
+    """One message of a prompt: a role (``user`` or ``assistant``) and one content block."""
 
     role: Role
     content: ContentBlock
@@ -56,14 +56,14 @@ class GetPromptRequestParams(InputResponseRequestParams):
 
 
 class GetPromptResult(Result):
-    """A prompt filled in: the messages to begin a conversation with."""
+    """A rendered prompt: the first messages of a conversation."""
 
     messages: list[PromptMessage]
     description: str | UnsetType = UNSET
 
     @property
     def text(self) -> str:
-        """The text of all messages, one after the other; other content is left out."""
+        """The text of all messages, joined; other content is left out."""
         return "\n".join(m.content.text for m in self.messages if isinstance(m.content, TextContent))
 
 
@@ -82,11 +82,11 @@ class ResourceTemplateReference(Definition, tag_field="type", tag="ref/resource"
 
 
 ResourceReference: TypeAlias = ResourceTemplateReference
-"""The name of 2024-11-05 and 2025-03-26."""
+"""The name in 2024-11-05 and 2025-03-26."""
 
 
 class ToolReference(Definition, tag_field="type", tag="ref/tool", gc=False):
-    """Not official: completion of a tool's argument, for any peer that asks."""
+    """Vendor type: completion of a tool argument."""
 
     name: str
 
@@ -95,14 +95,14 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference | ToolReferen
 
 
 class CompletionArgument(Definition, gc=False):
-    """The argument being typed, and what stands there so far."""
+    """The argument being typed, and its value so far."""
 
     name: str
     value: str
 
 
 class CompletionContext(Definition):
-    """Arguments already settled: strings officially, but some peers send any JSON. Since 2025-06-18."""
+    """Arguments that are already set: officially strings, but some peers send any JSON. Since 2025-06-18."""
 
     arguments: dict[str, Any] | UnsetType = UNSET
 
@@ -114,10 +114,10 @@ class CompleteRequestParams(RequestParams):
 
 
 class Completion(Definition):
-    """At most 100 values; ``total`` and ``has_more`` tell how many were left out.
+    """At most 100 values. ``total`` and ``has_more`` describe the values that were left out.
 
-    ``labels`` are what a user sees in place of the values. The specification has no member for them: they travel in
-    the result's ``_meta``, and as members of their own in the dialect of erlmcp.
+    ``labels`` are shown to users instead of the values. The specification has no member for them: they are
+    sent in the result's ``_meta``, and in the erlmcp dialect as separate members.
     """
 
     values: list[str]
@@ -131,5 +131,5 @@ class CompleteResult(Result):
 
     @property
     def values(self) -> list[str]:
-        """The suggestions."""
+        """The suggested values."""
         return self.completion.values

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Resource(Metadata):
-    """Something a server can read out."""
+    """A resource that a server can read."""
 
     uri: str
     name: str
@@ -32,7 +32,7 @@ class Resource(Metadata):
 
 
 class ResourceTemplate(Metadata):
-    """A family of resources, named by an RFC 6570 template."""
+    """A family of resources, described by an RFC 6570 URI template."""
 
     uri_template: str
     name: str
@@ -41,10 +41,10 @@ class ResourceTemplate(Metadata):
 
 
 class ResourceContents(Definition):
-    """What stands in a resource: ``text``, or ``blob`` in base64. Set exactly one of the two.
+    """The contents of a resource: ``text``, or ``blob`` in base64. Set exactly one of the two.
 
-    The schema knows two definitions, told apart only by which member is there; the names
-    `TextResourceContents` and `BlobResourceContents` mean this Struct.
+    The schema has two definitions that differ by the member that is present; the names `TextResourceContents`
+    and `BlobResourceContents` refer to this Struct.
     """
 
     uri: str
@@ -71,21 +71,21 @@ class ReadResourceRequestParams(InputResponseRequestParams):
 
 
 class ReadResourceResult(CacheableResult):
-    """What a resource holds: one entry, or several when it stands for a collection."""
+    """The contents of a resource: one entry, or several for a collection."""
 
     contents: list[ResourceContents]
 
     @property
     def text(self) -> str:
-        """The texts of all entries, one after the other on lines of their own; "" when there is none."""
+        """The text of all entries, joined with newlines; "" without text."""
         return "\n".join(entry.text for entry in self.contents if isinstance(entry.text, str))
 
     @property
     def data(self) -> bytes:
-        """The first entry as bytes: its blob decoded, or its text in UTF-8.
+        """The first entry as bytes: its decoded blob, or its text in UTF-8.
 
         Raises:
-            ValueError: the blob is no base64.
+            ValueError: the blob is not valid base64.
         """
         first = self.contents[0] if self.contents else None
         if first is None:

@@ -1,4 +1,4 @@
-"""The skills extension (SEP-2640): skills a server keeps for a client's model, as files under ``skill://``."""
+"""The skills extension (SEP-2640): skills for a client's model, as files under ``skill://``."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from .struct_base import CacheableResult, Definition, PaginatedResult, ResourceR
 
 __all__ = [
     "DIRECTORY_MIME_TYPE", "GetSkillRequestParams", "GetSkillResult", "ListSkillsResult",
-    "ReadDirectoryRequestParams", "ReadDirectoryResult", "Skill", "SkillResource",
+    "ReadDirectoryRequestParams", "ReadDirectoryResult", "SkillEntry", "SkillResource",
 ]  # fmt: skip
 
 DIRECTORY_MIME_TYPE = "inode/directory"
@@ -17,17 +17,20 @@ DIRECTORY_MIME_TYPE = "inode/directory"
 
 
 class SkillResource(Definition, gc=False):
-    """One file of a skill. Check ``digest`` (``sha256:`` and 64 hex digits) and ``size`` after reading it."""
+    """One file of a skill.
+
+    Verify ``digest`` (``sha256:`` and 64 hex digits) and ``size`` after reading it.
+    """
 
     uri: str
     digest: str
     size: int
 
 
-class Skill(Definition):
-    """One skill: the URI of its ``SKILL.md``, that file's frontmatter word for word, and all of its files.
+class SkillEntry(Definition):
+    """One skill: the URI of its ``SKILL.md``, the unchanged frontmatter of that file, and all its files.
 
-    ``resources`` is ``"dynamic"`` when the server cannot say beforehand which files there are.
+    ``resources`` is ``"dynamic"`` if the server cannot list the files in advance.
     """
 
     uri: str
@@ -36,26 +39,26 @@ class Skill(Definition):
 
 
 class ListSkillsResult(PaginatedResult):
-    """Listing fetches nothing: read a skill's files only when it is used."""
+    """Listing fetches no files: read the files of a skill when it is used."""
 
-    skills: list[Skill]
+    skills: list[SkillEntry]
 
 
 class GetSkillRequestParams(ResourceRequestParams):
-    """``uri`` is that of a ``SKILL.md``."""
+    """``uri`` is the URI of a ``SKILL.md``."""
 
 
 class GetSkillResult(CacheableResult):
-    skill: Skill
+    skill: SkillEntry
 
 
 class ReadDirectoryRequestParams(ResourceRequestParams, kw_only=True):
-    """``resources/directory/read``: needs the extension's setting ``directoryRead``."""
+    """Params of ``resources/directory/read``, which requires the extension setting ``directoryRead``."""
 
     cursor: str | UnsetType = UNSET
 
 
 class ReadDirectoryResult(PaginatedResult):
-    """The direct children of a directory; directories among them have the MIME type `DIRECTORY_MIME_TYPE`."""
+    """The direct children of a directory; subdirectories have the MIME type `DIRECTORY_MIME_TYPE`."""
 
     resources: list[Resource]

@@ -1,11 +1,11 @@
-"""Tasks in three designs that share a life cycle but not a wire shape.
+"""Tasks in three designs that share a life cycle but not a message format.
 
-- 2025-11-25 has them in its core: `Task`, nested in `CreateTaskResult`, flat in `GetTaskResult`.
+- 2025-11-25 defines core tasks: `Task`, nested in `CreateTaskResult`, flat in `GetTaskResult`.
 - 2026-07-28 has an extension: `ExtensionTask` and `DetailedTask`, flat everywhere, times in ``…Ms`` members.
 - erlmcp has ``tasks/create``: the ``Erlmcp…`` Structs.
 
-Flat means that the task's members stand beside ``_meta``, so the records here derive from `Result`; as the
-params of a notification they simply have no ``resultType``.
+Flat means that the members of the task are in the same object as ``_meta``, so these Structs derive from
+`Result`. As params of a notification they have no ``resultType``.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -36,7 +36,7 @@ __all__ = [
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
-# --- requests that both official designs know
+# --- requests of both official designs ----------------------------------------------------------------------
 
 
 class GetTaskRequestParams(RequestParams):
@@ -44,13 +44,13 @@ class GetTaskRequestParams(RequestParams):
 
 
 class GetTaskPayloadRequestParams(RequestParams):
-    """``tasks/result``: in 2025-11-25 it waits until the task is over."""
+    """``tasks/result``: in 2025-11-25 it waits for the end of the task."""
 
     task_id: str
 
 
 class CancelTaskRequestParams(RequestParams):
-    """``reason`` is erlmcp's; officially there is none."""
+    """``reason`` is a vendor member of erlmcp."""
 
     task_id: str
     reason: str | UnsetType = UNSET
@@ -62,7 +62,7 @@ class CancelTaskRequestParams(RequestParams):
 class Task(Result):
     """The state of a task in 2025-11-25. Times are ISO 8601, ``ttl`` and ``poll_interval`` milliseconds.
 
-    ``ttl`` counts from ``created_at``; ``None`` keeps the task for ever.
+    ``ttl`` counts from ``created_at``; ``None`` means that the task never expires.
     """
 
     task_id: str
@@ -81,7 +81,7 @@ class RelatedTaskMetadata(Definition, gc=False):
 
 
 class CreateTaskResult(Result):
-    """Instead of the result: fetch it later with ``tasks/result``."""
+    """Returned instead of the result, which ``tasks/result`` fetches later."""
 
     task: Task
 
@@ -103,7 +103,7 @@ class ListTasksResult(PaginatedResult):
 
 
 GetTaskPayloadResult: TypeAlias = Raw
-"""Exactly what the original request would have answered: decode it with that method's result type."""
+"""The result of the original request: decode it with the result type of that method."""
 
 
 # --- the extension io.modelcontextprotocol/tasks of 2026-07-28
@@ -122,7 +122,7 @@ class ExtensionTask(Result):
 
 
 class ExtensionCreateTaskResult(ExtensionTask, kw_only=True, omit_defaults=False):
-    """Instead of the result of ``tools/call``: ask ``tasks/get`` until the status is terminal.
+    """Returned instead of the result of ``tools/call``: poll ``tasks/get`` until the status is terminal.
 
     ``omit_defaults`` is off so that the result type is always written.
     """
@@ -131,7 +131,7 @@ class ExtensionCreateTaskResult(ExtensionTask, kw_only=True, omit_defaults=False
 
 
 class DetailedTask(ExtensionTask, kw_only=True):
-    """The result of ``tasks/get`` and the params of ``notifications/tasks``: a task in full.
+    """The complete task: the result of ``tasks/get`` and the params of ``notifications/tasks``.
 
     ``input_required`` has ``input_requests``, ``completed`` a ``result``, ``failed`` an ``error``.
     """
@@ -142,7 +142,7 @@ class DetailedTask(ExtensionTask, kw_only=True):
 
 
 class UpdateTaskRequestParams(RequestParams):
-    """Answers for a running task, under the keys of its ``input_requests``; any part of them will do."""
+    """Responses for a running task, under the keys of its ``input_requests``; partial responses are allowed."""
 
     task_id: str
     input_responses: InputResponses
@@ -160,8 +160,8 @@ class ErlmcpTaskAction(Definition):
 
 class ErlmcpTaskMetadata(Definition):
     """The members of a task's metadata that mean something; all others are kept and shown.
-
-    ``timeout`` is milliseconds, ``depends_on`` names tasks that have to be completed first.
+    ``timeout`` is in milliseconds; ``depends_on`` lists tasks that must complete first.
+        ``timeout`` is milliseconds, ``depends_on`` names tasks that have to be completed first.
     """
 
     progress_token: ProgressToken | UnsetType = UNSET

@@ -23,10 +23,10 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
 
 class ToolAnnotations(dict[str, Any]):
-    """Hints about a tool's behaviour, with the specification's defaults. Never trust them.
+    """Hints about the behaviour of a tool, with the specification's defaults. They are not verified.
 
-    Struct fields hold plain dicts after decoding; wrap them, ``ToolAnnotations(tool.annotations)``, to read
-    them by name. Unknown keys survive.
+    Struct fields contain plain dicts after decoding; wrap them, ``ToolAnnotations(tool.annotations)``, to
+    access them by name. Unknown keys are kept.
     """
 
     @property
@@ -35,12 +35,12 @@ class ToolAnnotations(dict[str, Any]):
 
     @property
     def destructive(self) -> bool:
-        """May destroy something. Means nothing for a read-only tool."""
+        """May perform destructive updates. Has no meaning for a read-only tool."""
         return self.get("destructiveHint") is not False
 
     @property
     def idempotent(self) -> bool:
-        """A second call with the same arguments changes nothing more."""
+        """A repeated call with the same arguments has no additional effect."""
         return self.get("idempotentHint") is True
 
     @property
@@ -49,13 +49,13 @@ class ToolAnnotations(dict[str, Any]):
 
 
 class ToolExecution(Definition):
-    """How a tool may be run. In 2025-11-25 only."""
+    """Whether a tool can run as a task. In 2025-11-25 only."""
 
     task_support: TaskSupport | UnsetType = UNSET
 
 
 class Tool(Metadata):
-    """A tool a model may call. The schemas are kept word for word."""
+    """A tool that a model may call. The schemas are kept unchanged."""
 
     name: str
     input_schema: dict[str, Any]
@@ -69,7 +69,7 @@ class ListToolsResult(PaginatedResult):
 
 
 class CallToolRequestParams(InputResponseRequestParams):
-    """``arguments`` stay raw until the tool's own decoder reads them: it must expect any JSON there."""
+    """``arguments`` stay raw until the tool's decoder reads them; they may be any JSON."""
 
     name: str
     arguments: Raw | UnsetType = UNSET
@@ -78,7 +78,7 @@ class CallToolRequestParams(InputResponseRequestParams):
 
 
 class CallToolResult(Result):
-    """What a tool answered. ``structured_content=None`` is a ``null``; absent is ``UNSET``."""
+    """The result of a tool. ``structured_content=None`` is ``null``; absent is ``UNSET``."""
 
     content: list[ContentBlock]
     structured_content: Any = UNSET

@@ -16,7 +16,7 @@ from ..core.principal import Principal
 from ..errors import StateError
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
 from ..wire.dialects.dialect import VENDOR
-from ..wire.methods import METHODS, OpenParams
+from ..wire.methods import METHODS, CustomParams
 from .composition import chosen
 from .handles import State, create_handle
 from .input_requests.client_requests import Asking, InputNotSupported
@@ -339,7 +339,7 @@ class Context:
         if method in METHODS:
             raise ValueError(f"{method!r} belongs to the protocol")
         if not self._closed:
-            self._channel.notify(method, None if params is None else OpenParams.apart(encode(params)))
+            self._channel.notify(method, None if params is None else CustomParams.split(encode(params)))
             await self._channel.drain()
 
     async def message(self, role: str, content: Any) -> None:

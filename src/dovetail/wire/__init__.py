@@ -1,6 +1,6 @@
-"""How it is written: bytes in, typed values out, and back. Pure functions; no I/O, no clock, no session.
+"""The wire format: convert bytes to typed values and back. Pure functions without I/O, clock or session.
 
-`frames` is the envelope, `methods` and `revisions` are the tables, `codec` reads and writes what is inside,
-`edits` is what older revisions do not know, `dialects` what other projects say differently. `lines`, `sse`
-and `headers` are the framings; `seal` makes tokens that can be trusted when they come back.
+`frames` decodes the JSON-RPC envelope. `methods` and `revisions` are tables. `codec` decodes and encodes
+params and results. `edits` downgrades values for older revisions, and `dialects` converts the formats of
+other projects. `lines`, `sse` and `headers` are the framings; `seal` creates tamper-proof tokens.
 """

@@ -1,10 +1,12 @@
-"""Keys that come twice. Parsers disagree which one counts, so whoever reads a message after us could read another.
+"""Detection of duplicate JSON keys.
 
-Nobody counts keys while decoding, but there is a cheap proof that none came twice: the shortest text that decodes to
-these members has a known length, and a text of just that length has no room for one more. Usual messages are written
-that way, and `frames.decode` measures it by writing a small one again. Python's json writes a space after each comma
-and colon: whatever a text has more than the shortest one must be as many spaces. For all others (other spaces, escapes
-in keys) the text is walked from key to key.
+Parsers disagree on which one counts, so a proxy and a server could read different messages.
+
+Counting keys while decoding would be slow, but there is a cheap proof that no key is repeated. The shortest
+encoding of the decoded members has a known length. A message of exactly that length has no room for another
+key. Most messages are encoded that way; `frames.decode` re-encodes small ones to measure it. Python's json
+writes a space after each comma and colon, so the additional length must equal the number of those spaces.
+Other messages (other white space, escapes in keys) are scanned key by key.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ _decode_key = msgspec.json.Decoder(str).decode
 _KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
-def twice(data: bytes | Raw) -> str | None:
-    """The first key that comes a second time in the outermost object of ``data``; None when there is none.
+def first_duplicate(data: bytes | Raw) -> str | None:
+    """Return the first duplicate key in the outermost object of ``data``, else None.
 
-    ``data`` must be valid JSON; what is no object has no keys.
+    ``data`` must be valid JSON; values other than objects have no keys.
     """
     try:
         members = decode_members(data)
@@ -33,19 +35,19 @@ def twice(data: bytes | Raw) -> str | None:
 
 
 def _walk(text: bytes, members: dict[str, Raw]) -> str | None:
-    """Go from key to key of an object without spaces; ``members`` are those that won."""
+    """Scan the keys of an object without white space; ``members`` are the decoded ones."""
     seen: set[str] = set()
     position = 1
     while len(seen) < len(members) or text[position : position + 1] == b'"':
         literal = _KEY.match(text, position)
-        assert literal is not None, "the text is no object without spaces"
+        assert literal is not None, "the text must be an object without white space"
         key = _decode_key(literal[0])
         value = msgspec.json.format(bytes(members[key]), indent=-1)
         position = literal.end() + 1
         end = position + len(value)
-        # A number may begin with another one, so what comes behind the value counts too.
+        # A number may be a prefix of another one, so the next character is compared too.
         if key in seen or text[position:end] != value or text[end] not in b",}":
-            return key  # its value lost against a later one
+            return key  # a later duplicate replaced its value
         seen.add(key)
         position = end + 1
     return None

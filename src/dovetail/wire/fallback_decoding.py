@@ -1,4 +1,4 @@
-"""The slow path of reading: what went wrong in words, and results that hold blocks nobody knows."""
+"""Fallback decoding: error messages with path and reason, and results with unknown content blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUOTED = re.compile(r"(Invalid (?:enum )?value) (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\
 
 
 def explain(error: msgspec.ValidationError) -> str:
-    """Place and reason of a failed decode. The value stays out: it may be a secret, and it may be huge."""
+    """Return path and reason of a failed decode. The value is left out: it may be secret or very large."""
     return _QUOTED.sub(r"\1", str(error))
 
 
@@ -27,11 +27,11 @@ _SAMPLING = _tags(*SamplingMessageContentBlock.__args__)
 
 
 def known_blocks(data: bytes) -> bytes:
-    """The same result with every content block of an unknown type turned into a text block with its JSON."""
+    """Convert content blocks of unknown types to text blocks with their JSON."""
     result: Any = msgspec.json.decode(data)
     if not is_object(result):
         return data
-    # A sampling result names its role; its blocks are of other types than those of a tool.
+    # A sampling result has a role; its blocks have other types than those of a tool.
     known = _SAMPLING if "role" in result else _CONTENT
     if "content" in result:
         result["content"] = _known(result["content"], known)

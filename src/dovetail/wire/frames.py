@@ -1,22 +1,22 @@
-"""The JSON-RPC envelope: one decode per message, params and results left raw until somebody wants them.
+"""The JSON-RPC envelope: one decode per message; params and results stay raw until they are needed.
 
-What a peer may get wrong, and what it is told:
+Invalid messages and the error that each one gets:
 
 ====================================================  ================  ==========================
 message                                               kind              id in the error
 ====================================================  ================  ==========================
-not JSON, a byte order mark, a lone surrogate         parse_error       when it can still be read
-JSON but for bytes that are no UTF-8                  invalid_encoding  when it can still be read
-nesting deeper than the interpreter takes             parse_error       when it stands before that
-JSON, but no JSON-RPC 2.0 message                     invalid_request   when it is a legal id
+not JSON, a byte order mark, a lone surrogate         parse_error       if it can be decoded
+JSON with bytes that are not UTF-8                    invalid_encoding  if it can be decoded
+nesting deeper than the interpreter allows            parse_error       if it precedes the nesting
+JSON, but not a JSON-RPC 2.0 message                  invalid_request   if it is a valid id
 an id that is null, a boolean, a fraction, beyond     invalid_request   none
 64 bits or longer than `LONGEST_ID`
 ====================================================  ================  ==========================
 
-Member names are case-sensitive; unknown members are ignored; a key that comes twice in the message or in its params,
-however it is spelt, makes it an invalid request.
-After `decode` every raw member is known to be valid UTF-8 and valid JSON, so it may be stored, compared or
-passed on as it is.
+Member names are case-sensitive and unknown members are ignored. A duplicate key in the message or in its
+params, however it is escaped, makes it an invalid request.
+After `decode` every raw member is valid UTF-8 and valid JSON, so it may be stored, compared or forwarded
+unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import NAME_ECHO, RemoteProtocolError
-from .duplicate_keys import decode_members, twice
+from .duplicate_keys import decode_members, first_duplicate
 
 LONGEST_ID: Final = 1024
 """Characters of a request id or a progress token: they are stored in tables and sent back."""
@@ -42,13 +42,14 @@ BATCH_DECODERS_KEPT: Final = 8
 SHALLOW_BYTES: Final = 4096
 SHALLOW_DEPTH: Final = 8
 """How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
-REWRITTEN_BYTES: Final = 4 << 10
-"""Bytes up to which a message is written again to see whether a key came twice; parts of longer ones are counted."""
+MAX_REENCODED_BYTES: Final = 4 << 10
+"""Messages up to this many bytes are re-encoded to detect duplicate keys; longer ones are measured in parts.
+"""
 
 RequestId = int | str
 
 INTEGERS = range(-(1 << 63), 1 << 64)
-"""What an integer may be that names something: an id, a progress token."""
+"""The range of integer ids and progress tokens."""
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -62,22 +63,22 @@ _TOKEN = re.compile(
 )
 
 LINE_FEED, CARRIAGE_RETURN, BACKSLASH = b"\n\r\\"
-"""As numbers: looking for a number in bytes takes a tenth of the time that looking for bytes in bytes does."""
+"""As integers: searching bytes for an integer is ten times as fast as searching for bytes."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Everything msgspec raises for bytes it cannot turn into a value."""
+"""The exceptions of msgspec for bytes that it cannot decode."""
 
 
-class Apart:
-    """What is known of a message beside its own members: no peer can set it."""
+class MessageFacts:
+    """Facts about a message that no peer can set."""
 
     __slots__ = ("members",)
     members: dict[str, Raw] | None
-    """Those of its params, where no other bytes stand there; None: nobody has taken them apart."""
+    """The members of params, if they are unchanged; None if they were not decoded yet."""
 
 
-class Frame(Apart, Struct, eq=False):
-    """One message. Members the peer left out are `UNSET`, and so is the null id of an error."""
+class Frame(MessageFacts, Struct, eq=False):
+    """One message. Absent members are `UNSET`, and so is the null id of an error."""
 
     id: Any = UNSET
     method: Any = UNSET
@@ -99,29 +100,29 @@ _decode_syntax = msgspec.json.Decoder(Raw).decode
 
 
 def decode(data: bytes | Raw) -> Frame:
-    """Read one message. What it is shows in its members: ``method``, ``result`` or ``error``.
+    """Decode one message. Its members show its type: ``method``, ``result`` or ``error``.
 
     Raises:
-        RemoteProtocolError: of kind ``parse_error``, ``invalid_encoding`` or ``invalid_request``. Answer it (its ``id``
-            is set when the message had a legal one) and go on with the next message.
+        RemoteProtocolError: of kind ``parse_error``, ``invalid_encoding`` or ``invalid_request``. Respond
+            with it (its ``id`` is set if the message had a valid one) and continue with the next message.
     """
     try:
         frame = _decode_frame(data)
     except UNREADABLE as error:
         _refuse_unreadable(data, error)
-    # Raw members skip the checks of strings, so the two ways to break one are looked for here, at the price
-    # of a scan; everybody downstream may then trust them.
+    # Raw members skip the checks of strings. So this scan checks the two ways in which a string can be
+    # invalid, and later code can rely on valid strings.
     data = bytes(data) if type(data) is not bytes else data
     if not data.isascii() or (BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
         _check_text(data)
     method = frame.method
     id = frame.id
     if frame.jsonrpc != "2.0":
-        _refuse(frame, 'the message lacks "jsonrpc": "2.0"')
+        _refuse(frame, 'the message must contain "jsonrpc": "2.0"')
     if id is not UNSET and not (
         len(id) <= LONGEST_ID if type(id) is str else type(id) is int and id in INTEGERS
     ):
-        # An error about a message nobody could read comes back with the id null.
+        # The error response to an unreadable message has the id null.
         if id is not None or method is not UNSET or frame.result is not UNSET or frame.error is UNSET:
             raise RemoteProtocolError(
                 "invalid_request",
@@ -130,43 +131,43 @@ def decode(data: bytes | Raw) -> Frame:
         frame.id = UNSET
     if type(method) is str:
         if frame.result is not UNSET or frame.error is not UNSET:
-            _refuse(frame, "a message is a request or a response, not both")
+            _refuse(frame, "the message has both a method and a result or error")
     elif method is not UNSET:
         _refuse(frame, "the method must be a string")
     elif (frame.result is UNSET) is (frame.error is UNSET):
-        _refuse(frame, "the message has neither a method nor exactly one of result and error")
+        _refuse(frame, "the message needs a method, or exactly one of result and error")
     elif id is UNSET and frame.error is UNSET:
-        _refuse(frame, "the response lacks its id")
-    # The shortest text with these members has no room for a key that comes twice. See `duplicates`.
+        _refuse(frame, "the response has no id")
+    # The shortest encoding of these members has no room for a duplicate key. See `duplicate_keys`.
     params = frame.params
     frame.members = members = None
-    if len(data) <= REWRITTEN_BYTES:
+    if len(data) <= MAX_REENCODED_BYTES:
         if params is not UNSET:
             try:
                 members = decode_members(params)
                 frame.params = members  # pyright: ignore[reportAttributeAccessIssue]
             except msgspec.ValidationError:
-                pass  # no object: it has no keys, and whoever reads params will say so
+                pass  # not an object, so it has no keys; decoding params reports it
         size = len(encode(frame))
         frame.params = params
         if size == len(data):
             frame.members = members
             return frame
-    _look_for_twice(frame, data)
+    _check_duplicates(frame, data)
     return frame
 
 
 def is_batch(data: bytes) -> bool:
-    """Whether the message is an array. Says nothing about the revision allowing it."""
+    """Whether the message is an array. The revision may not allow batches."""
     return data[:1] == b"[" or (data[:1].isspace() and data.lstrip()[:1] == b"[")
 
 
 def split_batch(data: bytes, limit: int) -> list[Raw]:
-    """The messages of a batch, not decoded.
+    """Split a batch into undecoded messages.
 
     Raises:
-        RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit`` entries
-            (``invalid_request``). Answer with this one error, not with an array.
+        RemoteProtocolError: the message is not an array (``parse_error``), is empty or has more than
+            ``limit`` entries (``invalid_request``). Respond with one error, not with an array.
     """
     try:
         array = _array_decoder(limit + 1).decode(data)
@@ -181,7 +182,7 @@ def split_batch(data: bytes, limit: int) -> list[Raw]:
 
 
 def decode_entry(entry: Raw) -> Frame | RemoteProtocolError:
-    """A message of an array, or the error to answer it with."""
+    """Decode an entry of a batch, or return the error to respond with."""
     try:
         return decode(bytes(entry))
     except RemoteProtocolError as error:
@@ -190,33 +191,33 @@ def decode_entry(entry: Raw) -> Frame | RemoteProtocolError:
 
 @functools.lru_cache(maxsize=BATCH_DECODERS_KEPT)
 def _array_decoder(length: int) -> msgspec.json.Decoder[Struct]:
-    # A list would hold every entry of a hostile array, millions in one message, before they are counted. An
-    # array-like struct keeps the first entries and skips the others without making objects of them.
+    # A list would create an object for every entry of a hostile array before they are counted. An array-like
+    # struct keeps the first entries and skips the others without creating objects.
     fields = [(f"entry{index}", Raw | UnsetType, UNSET) for index in range(length)]
     return msgspec.json.Decoder(msgspec.defstruct("Batch", fields, array_like=True))
 
 
 def encode_batch(messages: list[bytes]) -> bytes:
-    """Join encoded messages to one array."""
+    """Join encoded messages to a JSON array."""
     return b"[" + b",".join(messages) + b"]"
 
 
 def _identified(data: bytes) -> _Identified:
-    """Id and method of a message that failed otherwise; an id that is not legal is None."""
+    """Return id and method of an invalid message; an invalid id is None."""
     try:
-        # A lone surrogate keeps msgspec from reading on; what stands in its place does not matter here.
+        # A lone surrogate stops msgspec. Here its value does not matter, so it is replaced.
         found = _shallow(data) if len(data) > REREAD_BYTES else _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
     except RecursionError:
         found = _shallow(data)
     except UNREADABLE:
         return _Identified(None)
-    id = _legal(found.id)
+    id = _valid_id(found.id)
     found.id = None if type(id) is str and ("\ufffd" in id or "ufffd" in id) else id
     return found
 
 
 def _shallow(data: bytes) -> _Identified:
-    """The outermost id and method of a message nobody can decode, if they stand before the nesting."""
+    """Return the outermost id and method of a message that cannot be decoded, if they precede the nesting."""
     found = _Identified()
     depth = 0
     for token in _TOKEN.finditer(data, 0, SHALLOW_BYTES):
@@ -230,12 +231,11 @@ def _shallow(data: bytes) -> _Identified:
         elif depth == 1 and token["key"] == b"method":
             found.method = Raw(token["value"])
         if depth > SHALLOW_DEPTH or text == b'"':
-            break  # a lone quote begins a string without an end: what follows is not worth a search
+            break  # a lone quote starts an unterminated string: stop searching
     return found
 
 
-# --- writing -----------------------------------------------------------------------------------------------
-# The tag puts "jsonrpc" first into every frame without a member to set; one encode writes the whole line.
+# --- encoding -----------------------------------------------------------------------------------------------
 
 
 class RequestFrame(Struct, tag_field="jsonrpc", tag="2.0"):
@@ -260,31 +260,33 @@ class ErrorFrame(Struct, tag_field="jsonrpc", tag="2.0"):
 
 
 encode = msgspec.json.Encoder().encode
-"""Write one frame as one line without its newline."""
+"""Encode one frame as one line without its newline."""
 
 
-# --- refusing ----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 def too_large(limit: int, what: str = "message") -> RemoteProtocolError:
-    """What a peer is told whose message exceeds ``limit`` bytes."""
+    """Return the error for a message that exceeds ``limit`` bytes."""
     return RemoteProtocolError(
         "message_too_large", f"the {what} exceeds {limit} bytes", data={"maxSize": limit, "unit": "bytes"}
     )
 
 
-def _legal(id: Any) -> RequestId | None:
+def _valid_id(id: Any) -> RequestId | None:
     if type(id) is str:
         return id if len(id) <= LONGEST_ID else None
     return id if type(id) is int and id in INTEGERS else None
 
 
 def _refuse(frame: Frame, message: str) -> NoReturn:
-    raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id), answers=frame.method is UNSET)
+    raise RemoteProtocolError(
+        "invalid_request", message, id=_valid_id(frame.id), answers=frame.method is UNSET
+    )
 
 
-def _look_for_twice(frame: Frame, data: bytes) -> None:
-    """Whatever a message has more than the shortest text with its members must be spaces between them."""
+def _check_duplicates(frame: Frame, data: bytes) -> None:
+    """Check that a message is longer than the shortest encoding of its members by spaces only."""
     id, method, inside = frame.id, frame.method, b""
     more = len(data) - 17  # {"jsonrpc":"2.0"}
     if id is not UNSET:
@@ -302,7 +304,7 @@ def _look_for_twice(frame: Frame, data: bytes) -> None:
         if size:
             parts = b"".join(members.values()).count(b" ") + "".join(members).count(" ")
             if size != inside.count(b" ") - parts:
-                _refuse_twice(frame, frame.params, "params has")
+                _refuse_duplicate(frame, frame.params, "params has")
     elif frame.result is not UNSET:
         inside = bytes(frame.result)
         more -= 10 + len(inside)
@@ -310,15 +312,15 @@ def _look_for_twice(frame: Frame, data: bytes) -> None:
         inside = bytes(frame.error)
         more -= 9 + len(inside)
     if more and more != data.count(b" ") - inside.count(b" ") - f"{id}{method}".count(" "):
-        _refuse_twice(frame, data, "the message has")
+        _refuse_duplicate(frame, data, "the message has")
 
 
-def _refuse_twice(frame: Frame, data: bytes | Raw, what: str) -> None:
-    key = twice(data)
+def _refuse_duplicate(frame: Frame, data: bytes | Raw, what: str) -> None:
+    key = first_duplicate(data)
     if key is not None:
         if data is not frame.params and key == "id":
-            frame.id = UNSET  # nobody can tell which of the two to answer
-        _refuse(frame, f"{what} the key {key[:NAME_ECHO]!r} twice")
+            frame.id = UNSET  # ambiguous which of the two ids to respond to
+        _refuse(frame, f"{what} the duplicate key {key[:NAME_ECHO]!r}")
 
 
 def _check_text(data: bytes) -> None:
@@ -328,13 +330,13 @@ def _check_text(data: bytes) -> None:
         if b"\\ud" in data or b"\\uD" in data:
             _decode_any(data)
     except msgspec.ValidationError:
-        return  # valid JSON whose numbers no float can hold: for the typed decode to judge
+        return  # valid JSON with a number beyond the range of floats; the typed decode reports it
     except UNREADABLE as error:
         _refuse_unreadable(data, error)
 
 
 def _refuse_unreadable(data: bytes | Raw, reason: Exception) -> NoReturn:
-    """Tell what is not JSON from JSON that is no message."""
+    """Raise the error that distinguishes invalid JSON from JSON that is not a message."""
     data = bytes(data)
     kind, message = "parse_error", "the message is not valid JSON"
     if isinstance(reason, RecursionError):
@@ -348,7 +350,7 @@ def _refuse_unreadable(data: bytes | Raw, reason: Exception) -> NoReturn:
 
 
 def _is_json(data: bytes) -> bool:
-    # msgspec reports a wrong type before it has read the rest, so the rest is read here.
+    # msgspec reports a wrong type before it has read the rest, so the rest is checked here.
     try:
         _decode_syntax(data)
         data.decode()

@@ -1,4 +1,4 @@
-"""The YAML between the two ``---`` lines at the head of a SKILL.md."""
+"""The YAML frontmatter of a SKILL.md, between two ``---`` lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ MAX_VALUES: Final = 10_000
 
 
 class FrontmatterError(ValueError):
-    """The frontmatter is missing, or cannot be read."""
+    """The frontmatter is missing or invalid."""
 
 
 def read_frontmatter(text: str) -> dict[str, Any]:
-    """Return the mapping at the head of ``text``. It needs PyYAML.
+    """Return the frontmatter of ``text`` as a mapping. It needs PyYAML.
 
     Raises:
-        FrontmatterError: it is missing or cannot be read.
+        FrontmatterError: it is missing or invalid.
         DovetailError: PyYAML is not installed.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
-        raise FrontmatterError("the file does not begin with ---")
+        raise FrontmatterError("the file must begin with a frontmatter block: a line with ---")
     size = 0
     for number, line in enumerate(lines[1:], 1):
         size += len(line) + 1
@@ -38,11 +38,11 @@ def read_frontmatter(text: str) -> dict[str, Any]:
             raise FrontmatterError(f"the frontmatter is longer than {MAX_CHARACTERS} characters")
         if line.rstrip() in ("---", "..."):
             return _mapping(["", *lines[1:number]])
-    raise FrontmatterError("the frontmatter has no end: write --- below it")
+    raise FrontmatterError("the frontmatter is not closed: add a line with --- after it")
 
 
 def _mapping(lines: list[str]) -> dict[str, Any]:
-    # The empty first line stands for the ---: line numbers in messages are those of the file.
+    # The empty first line replaces the ---, so that line numbers in messages match the file.
     try:
         found = load_yaml(
             "\n".join(lines),

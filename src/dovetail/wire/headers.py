@@ -1,8 +1,9 @@
-"""The HTTP headers that repeat what the body says, so that proxies can route without reading it.
+"""Routing headers: HTTP headers that repeat parts of the body, so that proxies can route without parsing it.
 
-Since 2026-07-28 every POST carries the version, the method, the name of what is called, and those arguments
-whose schema asks for it (``x-mcp-header``). A server must not trust them: `check` and `check_arguments`
-compare them with the body. A client makes them with `routing_headers` and `argument_headers`.
+Since 2026-07-28 every POST has headers for the version, the method, the name of the tool, prompt or resource,
+and the arguments that the schema marks with ``x-mcp-header``. A server must not trust them: `check` and
+`check_arguments` compare them with the body. A client creates them with `routing_headers` and
+`argument_headers`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PARAM_PREFIX = "Mcp-Param-"
 ANNOTATION = "x-mcp-header"
 
 HeaderMap = Mapping[tuple[str, ...], str]
-"""Path of an argument, from the outermost property inwards → name after ``Mcp-Param-``."""
+"""Path of an argument, outermost property first → name after ``Mcp-Param-``."""
 
 _PARAM = b"mcp-param-"
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
@@ -48,7 +49,7 @@ LARGEST_INTEGER = (1 << 53) - 1
 
 
 class RoutingHeaders(Struct, eq=False):
-    """The headers of one request as they came, white space around them removed, nothing decoded."""
+    """The routing headers of one request, without surrounding white space, not decoded."""
 
     version: str | None = None
     method: str | None = None
@@ -56,11 +57,11 @@ class RoutingHeaders(Struct, eq=False):
     params: dict[str, str] = {}
     """Name after ``Mcp-Param-`` in lower case → value."""
     duplicated: frozenset[str] = frozenset()
-    """Names, in lower case, of routing headers that came more than once."""
+    """Routing headers that occurred more than once, in lower case."""
 
 
 def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
-    """Pick the routing headers from an ASGI header list, whose names are in lower case."""
+    """Select the routing headers from an ASGI header list, whose names are in lower case."""
     found = RoutingHeaders()
     for key, value in raw:
         if key[:4] != b"mcp-":
@@ -71,7 +72,7 @@ def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
         elif key == b"mcp-name":
             before, found.name = found.name, text
         elif key == b"mcp-protocol-version":
-            before = found.version  # joined as HTTP joins what comes twice
+            before = found.version  # joined as HTTP joins repeated headers
             found.version = text if before is None else f"{before[:NAME_ECHO]}, {text}"
         elif key[:10] == _PARAM:
             name = key[10:].decode("latin-1").lower()
@@ -83,11 +84,11 @@ def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
     return found
 
 
-# --- comparing with the body -------------------------------------------------------------------------------
+# --- comparison with the body -------------------------------------------------------------------------------
 
 
-class Repeated(Struct, rename="camel"):
-    """As much of params as headers repeat, whatever the rest looks like."""
+class HeaderValues(Struct, rename="camel"):
+    """The params that headers repeat, whatever else the params contain."""
 
     name: Any = UNSET
     uri: Any = UNSET
@@ -96,15 +97,15 @@ class Repeated(Struct, rename="camel"):
     meta: Any = msgspec.field(name="_meta", default=UNSET)
 
 
-_decode_repeated = msgspec.json.Decoder(Repeated).decode
+_decode_repeated = msgspec.json.Decoder(HeaderValues).decode
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
-def repeat(headers: RoutingHeaders, version: str, row: Method, params: Any) -> bool:
-    """Whether version, method and name plainly equal those of a body that has been decoded.
+def headers_match(headers: RoutingHeaders, version: str, row: Method, params: Any) -> bool:
+    """Whether version, method and name equal those of a decoded body without further decoding.
 
-    The usual case, at the price of a few comparisons. Where they do not, encoded names and names that came
-    under an alias among them, `check` says what is wrong, if anything.
+    This is the fast path. If they differ, which includes encoded names and names under an alias, `check`
+    determines what is wrong, if anything.
     """
     if headers.duplicated or headers.version != version or headers.method != row.name:
         return False
@@ -117,12 +118,12 @@ def repeat(headers: RoutingHeaders, version: str, row: Method, params: Any) -> b
 
 
 def check(headers: RoutingHeaders, frame: Frame) -> None:
-    """Compare version, method and name with the message. Arguments are `check_arguments`'s.
+    """Compare version, method and name with the message; `check_arguments` compares the arguments.
 
     Raises:
-        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
+        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or differs.
     """
-    once(headers)
+    check_duplicates(headers)
     params = peek(frame)
     meta: Any = params.meta
     if headers.version is None:
@@ -137,17 +138,17 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
         _check_name(headers.name, getattr(params, _MEMBERS[row.name_header]))
 
 
-def peek(frame: Frame) -> Repeated:
-    """What the headers repeat of params that have not been decoded."""
+def peek(frame: Frame) -> HeaderValues:
+    """Return the values in undecoded params that the headers repeat."""
     try:
-        return Repeated() if frame.params is UNSET else _decode_repeated(frame.params)
+        return HeaderValues() if frame.params is UNSET else _decode_repeated(frame.params)
     except UNREADABLE:
-        return Repeated()  # the params will be refused for what they are
+        return HeaderValues()  # the params are refused later
 
 
 def _check_name(header: str | None, name: Any) -> None:
     if not isinstance(name, str):
-        return  # so will a name of the wrong type
+        return  # a name of the wrong type is refused later
     if header is None:
         _refuse(NAME_HEADER, "is missing")
     _compare(NAME_HEADER, decode_value(header, NAME_HEADER), name, "name")
@@ -157,16 +158,16 @@ def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderM
     """Compare the annotated arguments of a call with their headers. ``arguments`` may still be raw.
 
     Raises:
-        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
+        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or differs.
     """
-    once(headers)
+    check_duplicates(headers)
     if not header_map:
         return
     if isinstance(arguments, Raw | bytes):
         try:
             arguments = msgspec.json.decode(arguments)
         except UNREADABLE:
-            return  # will be refused for what it is
+            return  # refused later
     for path, name in header_map.items():
         _check_argument(headers.params.get(name.lower()), _at(arguments, path), PARAM_PREFIX + name)
 
@@ -174,10 +175,10 @@ def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderM
 def _check_argument(header: str | None, value: Any, name: str) -> None:
     if value is None:
         if header is not None:
-            _refuse(name, "is there, but its argument is not")
+            _refuse(name, "is set, but its argument is missing in the body")
         return
     if not isinstance(value, str | int | float):
-        return  # no value of an annotated type: the schema will refuse it
+        return  # not of an annotated type: the schema check refuses it
     if header is None:
         _refuse(name, "is missing")
     if not _same(decode_value(header, name), value):
@@ -202,23 +203,23 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _compare(header: str, said: str, meant: Any, what: str) -> None:
-    """Both are named: whoever reads the error knows neither what the proxy nor what the body said."""
+    """The error names both values, because its reader may see neither the header nor the body."""
     if said != meant:
         both = f"{said[:NAME_ECHO]!r}, not {str(meant)[:NAME_ECHO]!r}"
         _refuse(header, f"differs from the {what} in the body: {both}")
 
 
-def once(headers: RoutingHeaders | None) -> None:
-    """Raises RemoteProtocolError: (``header_mismatch``) one of them came twice."""
+def check_duplicates(headers: RoutingHeaders | None) -> None:
+    """Raise RemoteProtocolError (``header_mismatch``) if a header occurred twice."""
     if headers is not None and headers.duplicated:
-        raise doubled(headers)
+        raise duplicate_error(headers)
 
 
-def doubled(headers: RoutingHeaders) -> RemoteProtocolError:
-    """Why headers are refused of which one came twice. Of versions both are named."""
+def duplicate_error(headers: RoutingHeaders) -> RemoteProtocolError:
+    """Return the error for a repeated header. For versions it names both values."""
     name = min(headers.duplicated)
     values = f": {headers.version}" if name == VERSION_HEADER.lower() else ""
-    text = f"the header {name} came more than once{values[: 2 * NAME_ECHO]}"
+    text = f"the header {name} occurs more than once{values[: 2 * NAME_ECHO]}"
     return RemoteProtocolError("header_mismatch", text, data={"header": name})
 
 
@@ -226,26 +227,27 @@ def _refuse(header: str, reason: str) -> NoReturn:
     raise RemoteProtocolError("header_mismatch", f"the header {header} {reason}", data={"header": header})
 
 
-# --- values ------------------------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------------------------
 
 
 def encode_value(value: str) -> str:
-    """Write a value for ``Mcp-Name`` or ``Mcp-Param-*``: as it is where allowed, else in base64."""
+    """Encode a value for ``Mcp-Name`` or ``Mcp-Param-*``: unchanged if allowed, else in base64."""
     if not value or (_PLAIN.fullmatch(value) and not _SENTINEL.fullmatch(value)):
         return value
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
 def decode_value(value: str, header: str = NAME_HEADER) -> str:
-    """Read such a value.
+    """Decode a value of ``Mcp-Name`` or ``Mcp-Param-*``.
 
     Raises:
-        RemoteProtocolError: (``header_mismatch``) it claims to be base64 and is not, or holds what no header may.
+        RemoteProtocolError: (``header_mismatch``) it is invalid base64, or has characters that headers do not
+            allow.
     """
     sentinel = _SENTINEL.fullmatch(value)
     if sentinel is None:
         if value and not _PLAIN.fullmatch(value):
-            _refuse(header, "holds characters that need base64")
+            _refuse(header, "contains characters that must be encoded in base64")
         return value
     try:
         return base64.b64decode(sentinel[1], validate=True).decode()
@@ -253,23 +255,23 @@ def decode_value(value: str, header: str = NAME_HEADER) -> str:
         _refuse(header, "is not valid base64 of UTF-8")
 
 
-# --- schemas -----------------------------------------------------------------------------------------------
+# --- schemas ------------------------------------------------------------------------------------------------
 
 
 def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """Which arguments of a tool are repeated in which header.
+    """Map the annotated arguments of a tool to their headers.
 
     Raises:
-        RegistrationError: an annotation breaks the rules. A server refuses to register the tool, an HTTP client
+        RegistrationError: an annotation is invalid. A server refuses to register the tool; an HTTP client
             leaves it out of its list.
     """
     found: dict[tuple[str, ...], str] = {}
     if ANNOTATION in input_schema:
-        raise RegistrationError(f"{ANNOTATION} belongs on a property, not on the whole schema")
+        raise RegistrationError(f"{ANNOTATION} must be set on a property, not on the whole schema")
     _collect(input_schema, (), found)
     names = [name.lower() for name in found.values()]
     if len(set(names)) != len(names):
-        raise RegistrationError(f"two properties share one {ANNOTATION}")
+        raise RegistrationError(f"two properties have the same {ANNOTATION}")
     return found
 
 
@@ -292,15 +294,15 @@ def _collect_property(
         name: Any = schema[ANNOTATION]
         where = ".".join(path)
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise RegistrationError(f"the {ANNOTATION} of {where!r} is no header name")
+            raise RegistrationError(f"the {ANNOTATION} of {where!r} is not a valid header name")
         if schema.get("type") not in _TYPES:
-            raise RegistrationError(f"{where!r} has an {ANNOTATION} but is no string, integer or boolean")
+            raise RegistrationError(f"{where!r} has an {ANNOTATION} but is not a string, integer or boolean")
         found[path] = name
     _collect(schema, path, found)
 
 
 def _forbid(keyword: str, value: Any, depth: int) -> None:
-    """Refuse an annotation where the argument could not be found by its path alone."""
+    """Refuse an annotation on an argument that has no unique path."""
     if keyword in VALUES:
         return
     if depth > MAX_SCHEMA_DEPTH:
@@ -311,28 +313,28 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
     elif is_object(value):
         named = keyword in BY_NAME
         if not named and ANNOTATION in value:
-            raise RegistrationError(f"{ANNOTATION} may only stand on properties of plain objects")
+            raise RegistrationError(f"{ANNOTATION} is only allowed on properties of plain objects")
         for name, item in value.items():
             _forbid("" if named else name, item, depth + 1)
 
 
-# --- making them -------------------------------------------------------------------------------------------
+# --- creation -----------------------------------------------------------------------------------------------
 
 
 def routing_headers(version: str, method: str, name: str | None = None) -> Mapping[str, str]:
-    """The headers of a request, not to be changed: ``name`` is what `Method.name_header` points at."""
+    """Return the read-only headers of a request; ``name`` is the value of `Method.name_header`."""
     headers = {VERSION_HEADER: version, METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
     return headers
 
 
-kept_headers = lru_cache(HEADS_KEPT)(routing_headers)
-"""The same, made once; for names of at most `HEADER_NAME_KEPT` characters."""
+cached_routing_headers = lru_cache(HEADS_KEPT)(routing_headers)
+"""The same, cached; for names of at most `HEADER_NAME_KEPT` characters."""
 
 
 def argument_headers(arguments: Any, header_map: HeaderMap) -> dict[str, str]:
-    """The headers for the annotated arguments of a call; absent and null ones have none."""
+    """Return the headers for the annotated arguments of a call; missing and null arguments have no header."""
     if isinstance(arguments, Raw | bytes):
         arguments = msgspec.json.decode(arguments)
     headers: dict[str, str] = {}

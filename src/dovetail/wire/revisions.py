@@ -1,9 +1,9 @@
-"""The published revisions of the protocol, as data: one row each, and `add` for one more.
+"""The published protocol revisions, one row each. `add` registers another one.
 
-A version string is an opaque name: look it up in `BY_NAME`, and never compare unknown strings by date. What
-sets a revision apart is a column of its row; which members came and went with it are two tables of its row
-(`edits/`); which methods it knows lives in `methods.py`. Nobody asks for a revision by its name or number
-where a column says what is meant.
+A version string is an opaque name: look it up in `BY_NAME`, and never compare unknown strings by date.
+Differences between revisions are columns of the row; changed members are two edit tables of the row
+(`edits/`); the methods of a revision are in `methods.py`. Code checks a column, never the name or number of a
+revision.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from typing import Literal
 from msgspec import Struct
 
 from .edits import edit_tables
-from .edits.downgrade import Edits, Sieve
+from .edits.downgrade import Downgrade, Edits
 
 Era = Literal["legacy", "modern"]
 
 
 class Revision(Struct, frozen=True, kw_only=True, eq=False):
-    """One published revision. The defaults are what the newest ones have in common."""
+    """One published revision. The defaults are those of the newest revisions."""
 
     name: str
-    """What goes over the wire, for example ``"2025-06-18"``."""
+    """The version string in messages, for example ``"2025-06-18"``."""
     index: int
-    """1 for the oldest; the order of publication. Rows of methods name their first and last revision by it."""
+    """Position in the order of publication, from 1. Rows of methods refer to it."""
     modern: bool
-    """Metadata on every request, requests by the client only. Otherwise: ``initialize`` and sessions."""
+    """Metadata in every request, and requests by the client only. Otherwise: ``initialize`` and sessions."""
     batches: bool = False
-    """Arrays of messages must be received."""
+    """Batches must be accepted."""
     null_error_id: bool = False
-    """An error without a readable id says ``"id": null``; otherwise the member is left out."""
+    """An error without a readable id has ``"id": null``; otherwise the member is left out."""
     version_header: bool = True
-    """``MCP-Protocol-Version`` belongs on HTTP requests."""
+    """HTTP requests have the header ``MCP-Protocol-Version``."""
     argument_errors: Literal["error", "tool_result"] = "tool_result"
-    """How arguments that break a tool's schema are reported."""
+    """How invalid tool arguments are reported."""
     structured_output: bool = True
-    """Tools may return a JSON value beside its text."""
+    """Tools may return structured content in addition to text."""
     tasks: Literal["none", "core", "extension"] = "extension"
-    """Whose design tasks have: that of 2025-11-25, or that of the extension; before them there are none."""
+    """The task design: that of 2025-11-25 (core), that of the extension, or no tasks."""
     url_error: bool = False
-    """A call that needs a URL visited first fails with -32042."""
+    """A call that requires visiting a URL first fails with -32042."""
     primed_streams: bool = True
-    """Clients understand an event without data, with which a resumable stream begins."""
-    came: Edits = Edits()
-    """What came with this revision: left out, or put in its older form, for all revisions before it."""
-    went: Edits = Edits()
-    """What went with this revision: left out for it and all that follow."""
+    """Clients accept an event without data, which starts a resumable stream."""
+    added: Edits = Edits()
+    """What this revision added: removed or converted for all earlier revisions."""
+    removed: Edits = Edits()
+    """What this revision removed: removed from it and all later revisions."""
 
     @property
     def era(self) -> Era:
@@ -60,26 +60,26 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
 
 _rows: list[Revision] = []
 REVISIONS: Sequence[Revision] = _rows
-"""Oldest first. Grows with `add`: derive nothing from it while modules are imported."""
+"""Oldest first. `add` appends to it: do not derive constants from it at import time."""
 BY_NAME: dict[str, Revision] = {}
 
 
 def add(revision: Revision) -> Revision:
-    """Know one more revision. Servers and clients made from now on speak it.
+    """Register a new revision. Servers and clients created afterwards support it.
 
     Raises:
-        ValueError: it does not follow the newest one, or its name is taken.
+        ValueError: it does not follow the newest one, or its name exists.
     """
     if revision.name in BY_NAME or revision.index != len(_rows) + 1:
-        raise ValueError(f"{revision.name} must be new and have the index {len(_rows) + 1}")
+        raise ValueError(f"{revision.name} must have a new name and the index {len(_rows) + 1}")
     _rows.append(revision)
     BY_NAME[revision.name] = revision
-    sieve_for.cache_clear()  # what is new in it is unknown to all others
+    downgrade_for.cache_clear()  # its additions are unknown to all others
     return revision
 
 
 def remove(revision: Revision) -> None:
-    """Forget the newest revision again, after trying out a draft.
+    """Remove the newest revision, after trying out a draft.
 
     Raises:
         ValueError: it is not the newest.
@@ -87,20 +87,20 @@ def remove(revision: Revision) -> None:
     if _rows[-1] is not revision:
         raise ValueError(f"{revision} is not the newest revision")
     del _rows[-1], BY_NAME[revision.name]
-    sieve_for.cache_clear()
+    downgrade_for.cache_clear()
 
 
 def newest(*, modern: bool) -> Revision:
-    """The newest revision of an era."""
+    """Return the newest revision of an era."""
     return next(revision for revision in reversed(_rows) if revision.modern is modern)
 
 
 @functools.cache
-def sieve_for(revision: Revision) -> Sieve:
-    """What makes a value one that this revision knows: its own tables and those of all others."""
-    later = [other.came for other in reversed(_rows) if other.index > revision.index]
-    gone = [other.went for other in _rows if other.index <= revision.index]
-    return Sieve(*later, *gone)
+def downgrade_for(revision: Revision) -> Downgrade:
+    """Return the downgrade for this revision, from its own tables and those of all others."""
+    later = [other.added for other in reversed(_rows) if other.index > revision.index]
+    gone = [other.removed for other in _rows if other.index <= revision.index]
+    return Downgrade(*later, *gone)
 
 
 # fmt: off
@@ -110,15 +110,15 @@ R1 = add(Revision(
 R2 = add(Revision(
     name="2025-03-26", index=2, modern=False, batches=True, null_error_id=True, version_header=False,
     argument_errors="error", structured_output=False, tasks="none", primed_streams=False,
-    came=edit_tables.CAME_2025_03))
+    added=edit_tables.ADDED_2025_03))
 R3 = add(Revision(
     name="2025-06-18", index=3, modern=False, null_error_id=True, argument_errors="error", tasks="none",
-    primed_streams=False, came=edit_tables.CAME_2025_06))
+    primed_streams=False, added=edit_tables.ADDED_2025_06))
 R4 = add(Revision(
-    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, came=edit_tables.CAME_2025_11))
+    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, added=edit_tables.ADDED_2025_11))
 R5 = add(Revision(
-    name="2026-07-28", index=5, modern=True, came=edit_tables.CAME_2026_07, went=edit_tables.WENT_2026_07))
+    name="2026-07-28", index=5, modern=True, added=edit_tables.ADDED_2026_07, removed=edit_tables.REMOVED_2026_07))
 # fmt: on
 
 ASSUMED = R2
-"""The revision of a request over HTTP that names none and belongs to no session, as 2025-06-18 has it."""
+"""The revision of an HTTP request without version header and session, as 2025-06-18 defines."""

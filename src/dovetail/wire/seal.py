@@ -1,10 +1,9 @@
-"""Tokens that leave us, come back, and are believed only if nobody touched them.
+"""Sealed tokens: encrypted and authenticated values that a client stores and sends back unchanged.
 
-The state of a call that waits for an answer (``requestState``), the position in a list (``cursor``) and
-session ids are sealed: encrypted, because they may carry a user's answers, and authenticated together with
-what they are
-*bound* to (who asks, which method, which arguments, which question), which is not inside. Every reason to
-refuse one gives the same error. The construction and why it is not a dependency: ``docs/design/seal.md``.
+The state of a call that waits for input (``requestState``), the position in a list (``cursor``) and session
+ids are sealed. They are encrypted, because they may contain user input. They are authenticated together with
+what they are *bound* to (principal, method, arguments), which is not part of the token. Every refusal has the
+same error, whatever the reason. The construction, and why it is not a dependency: ``docs/design/seal.md``.
 
     seal = Seal(Keys(secret))
     token = seal.seal("state", payload, expires=now + 600, bound=bind(principal, method, digest(arguments)))
@@ -33,42 +32,44 @@ SEAL_KEYS_KEPT: Final = 64
 
 OWN_TOKENS_KEPT: Final = 1024
 OWN_TOKEN_LENGTH: Final = 1024
-"""Sealed tokens, and their characters, that the process which made them knows again without opening them."""
-SHORTEST_KEY: Final = 16
-"""Bytes that a secret to seal with has at least."""
+"""Number and length of recently sealed tokens that this process accepts without decrypting them."""
+MIN_KEY_BYTES: Final = 16
+"""Minimum length of a sealing key in bytes."""
 
 Purpose = Literal["state", "cursor", "session", "dpop"]
-"""What a token is for. A token of one purpose never opens as another: the keys differ."""
+"""The purpose of a token. A token of one purpose cannot be opened for another: their keys differ."""
 
 _VERSION: Final = "v2"
 _NONCE: Final = 16
 _HEAD: Final = _NONCE + 8
-"""The nonce, and when the token expires."""
+"""Length of the nonce and the expiry time."""
 _TAG: Final = 32
 _LATEST: Final = (1 << 64) - 1
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
 _NOTHING: Final = blake2b(b"{}", digest_size=32).digest()
-"""The digest of no arguments."""
+"""The digest of empty arguments."""
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _write_parts = msgspec.msgpack.Encoder().encode
 
 
 class Key:
-    """One secret, the name tokens call it by, and the keys derived from it."""
+    """One secret, its id in tokens, and the keys derived from it."""
 
     __slots__ = ("_secret", "id")
 
     def __init__(self, secret: bytes | str) -> None:
         secret = secret.encode() if isinstance(secret, str) else bytes(secret)
-        if len(secret) < SHORTEST_KEY:
-            raise ValueError(f"a key needs at least {SHORTEST_KEY} bytes; use secrets.token_bytes(32)")
+        if len(secret) < MIN_KEY_BYTES:
+            raise ValueError(
+                f"a sealing key needs at least {MIN_KEY_BYTES} bytes; create one with secrets.token_bytes(32)"
+            )
         self._secret = secret
         self.id = self._derive("name")[:6].hex()
 
     def for_purpose(self, purpose: str) -> tuple[bytes, bytes]:
-        """The keys to encrypt and to authenticate with."""
+        """Return the keys for encryption and authentication."""
         return self._derive(f"encrypt {purpose}"), self._derive(f"authenticate {purpose}")
 
     def _derive(self, label: str) -> bytes:
@@ -79,9 +80,9 @@ class Key:
 
 
 class Keys:
-    """The key to seal with, and older ones that still open. Give all workers the same ones.
+    """The key that seals, and older keys that only open. All workers must use the same keys.
 
-    To rotate: put the new secret first and keep the old one until everything sealed with it has expired.
+    To rotate: put the new secret first, and keep the old one until everything sealed with it has expired.
     """
 
     __slots__ = ("_by_id", "current")
@@ -92,7 +93,7 @@ class Keys:
 
     @classmethod
     def random(cls) -> Keys:
-        """Keys that live as long as this process: fine for one worker, useless for two."""
+        """Create keys that last as long as this process: for one worker only."""
         return cls(os.urandom(32))
 
     def find(self, id: str) -> Key | None:
@@ -103,31 +104,31 @@ class Keys:
 
 
 class Expired(ProtocolError):
-    """The token is ours and untouched, and was good once. Peers are told what they are told of any other."""
+    """A valid token of this server that has expired. Peers get the same error as for other invalid tokens."""
 
 
 class Seal:
-    """Seals and opens tokens of at most ``limit`` characters. The caller says what time it is.
+    """Seals and opens tokens of at most ``limit`` characters. The caller passes the current time.
 
-    ``owner`` is the name of the server: another one with the same keys opens none of its tokens.
+    ``owner`` is the name of the server. Another server with the same keys cannot open its tokens.
     """
 
-    __slots__ = ("_keys_for", "_limit", "_own", "_owner", "keys")
+    __slots__ = ("_keys_for", "_limit", "_owner", "_recent", "keys")
 
     def __init__(self, keys: Keys, limit: int = Limits().max_request_state_bytes, *, owner: str = "") -> None:
         self.keys = keys
         self._limit = limit
         self._owner = f" of {owner}" if owner else ""
-        # Derivations cost more than short payloads do.
+        # Key derivation costs more than sealing a short payload.
         self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(Key.for_purpose)
-        self._own: dict[str, tuple[str, bytes, int, bytes]] = {}
-        """Short tokens that were made here and have not come back yet: they prove themselves."""
+        self._recent: dict[str, tuple[str, bytes, int, bytes]] = {}
+        """Short tokens that this process sealed and that were not used yet. They need no decryption."""
 
     def seal(self, purpose: Purpose, payload: bytes, *, expires: float, bound: bytes = b"") -> str:
-        """Return the token for ``payload``, good until the time ``expires`` and for this ``bound`` alone.
+        """Seal ``payload`` in a token that is valid until ``expires`` and for this ``bound`` only.
 
         Raises:
-            LocalProtocolError: the token would exceed the limit.
+            LocalProtocolError: the token exceeds the limit.
         """
         key = self.keys.current
         encryption, authentication = self._keys_for(key, purpose + self._owner)
@@ -138,19 +139,19 @@ class Seal:
         if len(token) > self._limit:
             raise LocalProtocolError("internal_error", f"the sealed {purpose} exceeds {self._limit} bytes")
         if len(token) <= OWN_TOKEN_LENGTH:
-            if len(self._own) >= OWN_TOKENS_KEPT:
-                self._own.clear()
-            self._own[token] = (purpose, bound, moment, payload)
+            if len(self._recent) >= OWN_TOKENS_KEPT:
+                self._recent.clear()
+            self._recent[token] = (purpose, bound, moment, payload)
         return token
 
     def open(self, purpose: Purpose, token: str, *, now: float, bound: bytes = b"") -> bytes:
-        """Return the payload of a token we sealed for this purpose and ``bound``.
+        """Return the payload of a token that was sealed for this purpose and ``bound``.
 
         Raises:
-            ProtocolError: (``invalid_request_state``) it is not ours, was changed, is bound to something else or has
-                expired. What we sealed ourselves and has only expired is `Expired`.
+            ProtocolError: (``invalid_request_state``) it was not sealed with these keys, was changed, is
+                bound to something else or has expired. If it has only expired, the error is `Expired`.
         """
-        own = self._own.pop(token, None)
+        own = self._recent.pop(token, None)
         if own is not None and own[0] == purpose and own[1] == bound:
             if own[2] < now:
                 raise Expired("invalid_request_state")
@@ -160,10 +161,10 @@ class Seal:
         try:
             version, key_id, text = token.split(".")
             data = a2b_base64(text.encode("ascii").translate(_FROM_URL) + b"=" * (-len(text) % 4))
-        except ValueError:  # and its subclass for what is no base64
+        except ValueError:  # includes the subclass for invalid base64
             _refuse()
         key = self.keys.find(key_id)
-        # One token, one spelling: padding bits and skipped characters would make others that open too.
+        # Accept only the canonical encoding: padding bits and skipped characters would allow several.
         if key is None or version != _VERSION or len(data) < _HEAD + _TAG or _text(data) != text:
             _refuse()
         body = data[:-_TAG]
@@ -176,15 +177,15 @@ class Seal:
 
 
 def bind(*parts: bytes | str | None) -> bytes:
-    """What a token is bound to, as bytes that no other parts give. ``None`` and the empty string differ."""
+    """Encode what a token is bound to, unambiguously. ``None`` and the empty string differ."""
     return _write_parts(parts)
 
 
 def digest(value: Any) -> bytes:
-    """A digest of JSON, the same whatever the order of keys and the white space. Absent is an empty object.
+    """Digest JSON, independent of key order and white space. Absent arguments equal an empty object.
 
     Raises:
-        RemoteProtocolError: (``invalid_params``) the raw bytes hold what no value can be made of.
+        RemoteProtocolError: (``invalid_params``) the raw bytes cannot be decoded.
     """
     try:
         if type(value) is Raw or type(value) is bytes:
@@ -193,17 +194,17 @@ def digest(value: Any) -> bytes:
             return _NOTHING
         return blake2b(_encode_sorted(value), digest_size=32).digest()
     except UNREADABLE:
-        raise RemoteProtocolError("invalid_params", "the arguments cannot be read") from None
+        raise RemoteProtocolError("invalid_params", "the arguments cannot be decoded") from None
 
 
 def _mask(data: bytes, key: bytes, nonce: bytes) -> bytes:
-    """Encrypt or decrypt: exclusive or with the output of a keyed sponge."""
+    """Encrypt or decrypt: XOR with the output of a keyed hash."""
     stream = shake_256(key + nonce).digest(len(data))
     return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
 
 
 def _tag(key: bytes, body: bytes, bound: bytes) -> bytes:
-    # The length in front keeps a byte from moving between what is bound and what is sealed.
+    # The length prefix prevents moving a byte between bound and sealed data.
     return blake2b(len(bound).to_bytes(8, "big") + bound + body, key=key, digest_size=_TAG).digest()
 
 

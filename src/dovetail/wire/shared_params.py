@@ -1,4 +1,5 @@
-"""Params of a notification for many: each codec writes them once, with a gap for the id of a listen request."""
+"""Notification params shared by many subscribers: each codec encodes them once, with a placeholder for the
+listen request id."""
 
 from __future__ import annotations
 
@@ -13,19 +14,19 @@ from ..model.meta import SUBSCRIPTION_ID
 from .frames import RequestId
 
 _GAP: Final = os.urandom(16).hex()
-"""Stands for the id until there is one; nobody else can write it."""
+"""The placeholder for the id; random, so that no peer can write it."""
 
 
 class SharedParams(Struct, eq=False):
-    """``make`` gives the params with the metadata of one listener."""
+    """``make`` creates the params with the metadata of one subscriber."""
 
     make: Callable[[dict[str, Any] | UnsetType], Struct]
     written: dict[Hashable, tuple[bytes, bytes | None]] = {}
-    """What stands before and after the id, by who wrote it; None after it: the id is not in it."""
+    """The encoded parts before and after the id, by encoder. The second is None if the id does not occur."""
 
 
 class ParamsFor(Struct, eq=False):
-    """The same for one of them: ``id`` is that of its listen request, None in a legacy session."""
+    """The params for one subscriber: ``id`` is the id of its listen request, None for a legacy session."""
 
     shared: SharedParams
     id: RequestId | None = None
@@ -35,7 +36,7 @@ class ParamsFor(Struct, eq=False):
         return self._with(self.id)
 
     def write(self, writer: Hashable, encode: Callable[[Struct], bytes]) -> bytes:
-        """The whole message; ``writer`` stands for all that ``encode`` does."""
+        """Return the encoded message; ``writer`` is the cache key for ``encode``."""
         key = (writer, self.id is None)
         pieces = self.shared.written.get(key)
         if pieces is None:

@@ -1,10 +1,10 @@
-"""Event streams: the parser clients use, the writer servers use.
+"""Server-sent events: the parser for clients and the encoder for servers.
 
-The parser follows the WHATWG rules: lines end in CR, LF or CRLF, one byte order mark at the beginning is
-skipped, a line that starts with a colon is a comment, several ``data`` lines are joined with newlines, an
-``id`` with a NUL is ignored, ``retry`` counts only when it is all digits. An event without data is not an
-event for a web page, but its id matters for resumption ("priming" events), so `Event` is also given for an
-id or a retry alone, with ``data`` None.
+The parser follows the WHATWG rules. Lines end in CR, LF or CRLF. A leading byte order mark is skipped. A line
+that starts with a colon is a comment. Several ``data`` lines are joined with newlines. An ``id`` with a NUL
+is ignored, and so is a ``retry`` that is not all digits. WHATWG drops an event without data, but MCP needs
+its id for resumption ("priming" events). So the parser also returns an `Event` for an id or a retry time
+alone, with ``data`` None.
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ LONGEST_EVENT_ID: Final = 1024
 
 
 EVENT_LINES: Final = 64 << 10
-"""Lines of one event of an event stream."""
+"""Maximum number of lines of one event."""
 
 COMMENT = b":\n\n"
-"""Write this to keep an idle stream alive."""
+"""A comment that keeps an idle stream alive (heartbeat)."""
 
 _BOM = b"\xef\xbb\xbf"
 _IDLE = re.compile(rb"(?:[\r\n]++|:[^\r\n]*+[\r\n]++)++")
-"""Empty lines and comments: between two events they say nothing, and a stream may be made of little else."""
+"""Empty lines and comments between two events.
+
+They have no meaning, but a stream may consist mostly of them.
+"""
 
 
 class Event(Struct, frozen=True):
-    """One event. ``data`` None: the event only carried an id or a retry time."""
+    """One event. ``data`` None: the event only has an id or a retry time."""
 
     data: bytes | None
     event: str = "message"
     id: str | None = None
-    """The id this very event set; remember the last one that is not None."""
+    """The id that this event set; remember the last one that is not None."""
     retry: int | None = None
-    """Milliseconds to wait before connecting again."""
+    """Milliseconds to wait before reconnecting."""
 
 
 class EventParser:
-    """Turn the bytes of an event stream into events; no event may hold more than ``limit`` bytes."""
+    """Parses the bytes of an event stream into events of at most ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -60,11 +63,11 @@ class EventParser:
         self._retry: int | None = None
 
     def feed(self, data: bytes) -> Iterable[Event]:
-        """Take bytes as they came and return the events they complete.
+        """Parse received bytes and return the events they complete.
 
         Raises:
-            RemoteProtocolError: (``message_too_large``) an event outgrew the limit. Close the stream. Events
-                before it come first: then it is raised when they have been taken.
+            RemoteProtocolError: (``message_too_large``) an event exceeds the limit. Close the stream. Events
+                before it are returned first; then iterating raises the error.
         """
         events: list[Event] = []
         try:
@@ -79,7 +82,7 @@ class EventParser:
         return events
 
     def finish(self) -> None:
-        """The stream ended: what was not closed by an empty line is dropped, as the rules demand."""
+        """End the stream. WHATWG requires dropping an event without a final empty line."""
         self._line.clear()
         self._searched = 0
         self._reset()
@@ -107,7 +110,10 @@ class EventParser:
         self._check(len(buffer))
 
     def _line_ends(self, buffer: bytearray) -> Iterator[tuple[int, int]]:
-        """Where each line ends and where the next begins. Each byte is looked at a fixed number of times."""
+        """Yield the end of each line and the start of the next.
+
+        Each byte is scanned a fixed number of times.
+        """
         position, newline, fresh = self._searched, -1, not self._searched
         while True:
             if fresh and self._between and (idle := _IDLE.match(buffer, position)):
@@ -126,14 +132,14 @@ class EventParser:
             position = end + 1
             if buffer[end] == 0x0D:
                 if position == len(buffer):
-                    self._after_cr = True  # an LF may follow in the next piece
+                    self._after_cr = True  # an LF may follow in the next chunk
                 elif buffer[position] == 0x0A:
                     position += 1
             yield end, position
 
     @property
     def _between(self) -> bool:
-        """Whether nothing of an event has come yet."""
+        """Whether the current event is still empty."""
         return not (self._data or self._event) and self._id is None and self._retry is None
 
     def _take(self, line: bytes) -> Event | None:
@@ -170,7 +176,7 @@ class EventParser:
         self._id = self._retry = None
 
     def _check(self, more: int) -> None:
-        if self._size + more > self._limit + 16:  # the name of a field does not count as contents
+        if self._size + more > self._limit + 16:  # field names do not count
             raise too_large(self._limit, "event")
 
 
@@ -182,10 +188,10 @@ def _and_then(events: list[Event], error: RemoteProtocolError) -> Iterator[Event
 def encode_event(
     data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None
 ) -> bytes:
-    """Write one event. ``data`` may have several lines; empty data makes a priming event.
+    """Encode one event. ``data`` may have several lines; empty data makes a priming event.
 
     Raises:
-        ValueError: the id or the event name holds a line end or a NUL and would break the stream.
+        ValueError: the id or the event name contains a line end or a NUL.
     """
     if LINE_FEED in data or CARRIAGE_RETURN in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
@@ -199,5 +205,5 @@ def encode_event(
 
 def _one_line(value: str) -> bytes:
     if "\n" in value or "\r" in value or "\0" in value:
-        raise ValueError("an event's id and name must fit on one line")
+        raise ValueError("id and name of an event must not contain line breaks or NUL")
     return value.encode()

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...errors import LocalProtocolError, RegistrationError
 from ...model import CompleteRequestParams, LoggingLevel, SetLevelRequestParams
-from ...wire.methods import METHODS, STILL, Method, OpenParams, Reader
+from ...wire.methods import METHODS, NOT_REMOVED, CustomParams, Method, Reader
 
 
 def read_strings(arguments: Mapping[str, Any] | None) -> dict[str, str] | UnsetType:
@@ -44,7 +44,7 @@ def read_params(method: str, params: Any) -> Struct:
     given: Any = {} if params is None else params
     try:
         if row is None:
-            return OpenParams.apart(msgspec.json.encode(given))
+            return CustomParams.split(msgspec.json.encode(given))
         if isinstance(given, Struct):
             return given
         # By way of JSON: what is passed on as it was written, such as arguments, has to be written first.
@@ -57,10 +57,10 @@ def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
     """The params as they were given, where ``read``, which was made of them, does not have all of it."""
     if method not in METHODS or params is None or isinstance(params, Struct):
         return None
-    from ...wire.unknown_fields import holds  # who uses the protocol as it is does without it
+    from ...wire.unknown_fields import has_unknown  # who uses the protocol as it is does without it
 
     given = Raw(msgspec.json.encode(params))
-    return given if holds(type(read), given) else None
+    return given if has_unknown(type(read), given) else None
 
 
 def _open_members(raw: bytes | Raw) -> dict[str, Any] | list[Any]:
@@ -83,11 +83,11 @@ def own_method(name: str, result: Any, capability: str | None) -> Method | None:
         kind="request",
         sender="client",
         since=1,
-        until=STILL,
-        params=OpenParams,
+        until=NOT_REMOVED,
+        params=CustomParams,
         result=_OPEN if result is None else result,
         capability=capability,
-        may_ask=True,
+        may_request_input=True,
     )
 
 
@@ -100,7 +100,7 @@ def own_notification(name: str, params: Any) -> Method:
     if name in METHODS:
         raise RegistrationError(f"{name!r} belongs to the protocol: the client hears it by itself")
     kind = _OPEN if params is None else params
-    return Method(name=name, kind="notification", sender="server", since=1, until=STILL, params=kind)
+    return Method(name=name, kind="notification", sender="server", since=1, until=NOT_REMOVED, params=kind)
 
 
 def read_reference(

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ...errors import RemoteProtocolError
-from ...model import ReadResourceResult, Skill, SkillResource
+from ...model import ReadResourceResult, SkillEntry, SkillResource
 from ...wire.frontmatter import SKILL_BYTES, SKILL_FILES, FrontmatterError, read_frontmatter
 from ..client_config import CallOptions
 
@@ -34,7 +34,7 @@ class SkillError(RemoteProtocolError):
 class LoadedSkill:
     """A skill whose SKILL.md was read and found to be the one that was listed."""
 
-    def __init__(self, client: Client, entry: Skill, text: str) -> None:
+    def __init__(self, client: Client, entry: SkillEntry, text: str) -> None:
         self._client = client
         self.entry = entry
         self.uri = entry.uri
@@ -60,7 +60,7 @@ class LoadedSkill:
         return await read_verified(self._client, self.entry, uri, options)
 
 
-async def load(client: Client, entry: Skill, options: CallOptions) -> LoadedSkill:
+async def load(client: Client, entry: SkillEntry, options: CallOptions) -> LoadedSkill:
     """Read and verify the SKILL.md of ``entry``."""
     check_entry(entry)
     data = await read_verified(client, entry, entry.uri, options)
@@ -77,7 +77,7 @@ async def load(client: Client, entry: Skill, options: CallOptions) -> LoadedSkil
     return LoadedSkill(client, entry, text)
 
 
-async def read_verified(client: Client, entry: Skill, uri: str, options: CallOptions) -> bytes:
+async def read_verified(client: Client, entry: SkillEntry, uri: str, options: CallOptions) -> bytes:
     """The bytes of one file of a skill, after comparing them with the entry."""
     resources = entry.resources
     listed = None
@@ -114,7 +114,7 @@ def verify(listed: SkillResource, data: bytes) -> None:
         raise SkillError(f"{listed.uri} does not have the digest of its entry")
 
 
-def check_entry(entry: Skill) -> None:
+def check_entry(entry: SkillEntry) -> None:
     """Refuse an entry that could not be verified or would fetch without end."""
     if isinstance(entry.resources, str):
         return

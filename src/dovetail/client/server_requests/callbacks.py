@@ -23,7 +23,7 @@ from ... import model as m
 from ...core.input_request_checks import check_input_request
 from ...errors import USER_REJECTED, DovetailError, LocalProtocolError, ProtocolError, RequestTimeout
 from ...model.meta import IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
-from ...wire.revisions import Revision, sieve_for
+from ...wire.revisions import Revision, downgrade_for
 from ..client_config import Callback, ClientConfig
 from .form_answers import read_answer
 
@@ -86,7 +86,7 @@ class Answers:
             _DECLARED[method][0]: task for method, task in _TASKS.items() if method in self._callbacks
         }:
             able["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
-        found: dict[str, Any] = sieve_for(revision).edit(able)
+        found: dict[str, Any] = downgrade_for(revision).edit(able)
         if revision.modern:
             # They are answered by the client itself, so every modern server may count on them.
             found["extensions"] = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}, IDEMPOTENCY_EXTENSION: {}}

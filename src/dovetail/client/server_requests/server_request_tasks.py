@@ -101,7 +101,7 @@ class QuestionTasks:
         try:
             result = await work
             if not machine.ended:
-                machine.complete(Raw(json.encode(call.codec.edit(result))), self._now())
+                machine.complete(Raw(json.encode(call.codec.downgrade(result))), self._now())
         except DovetailError as error:
             code, message, data = wire_error(error, call.revision, call.codec.dialect)
             if not machine.ended:

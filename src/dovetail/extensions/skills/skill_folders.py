@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ...errors import RegistrationError
-from ...model import Skill, SkillResource
+from ...model import SkillEntry, SkillResource
 from ...server.resource_readers import is_text
 from ...wire.frontmatter import SKILL_BYTES, SKILL_FILES, FrontmatterError, read_frontmatter
 
@@ -52,7 +52,7 @@ class IndexedSkill(NamedTuple):
     """Where it is, with every link followed; None of a skill that was defined in code."""
     path: str
     """Where it is served: ``skill://<path>/SKILL.md``, but for what a URI has to encode."""
-    entry: Skill
+    entry: SkillEntry
     files: tuple[SkillFile, ...]
 
     @property
@@ -95,7 +95,7 @@ def indexed(
 ) -> IndexedSkill:
     """The skill at ``path`` with these files, the manifest among them."""
     resources = [SkillResource(file.uri, file.digest, file.size) for file in files]
-    return IndexedSkill(folder, path, Skill(f"{uri_of(path)}/{MANIFEST}", frontmatter, resources), files)
+    return IndexedSkill(folder, path, SkillEntry(f"{uri_of(path)}/{MANIFEST}", frontmatter, resources), files)
 
 
 def uri_of(path: str) -> str:

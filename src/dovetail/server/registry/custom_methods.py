@@ -17,7 +17,7 @@ from ...core.channel import Notice, Session
 from ...core.principal import Principal
 from ...errors import RegistrationError
 from ...wire.dialects import OFFICIAL, Dialect
-from ...wire.methods import METHODS, STILL, Kind, Method, Reader
+from ...wire.methods import METHODS, NOT_REMOVED, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
 from ..signatures.method_signatures import MethodFunction
 from .component_options import Run, check, read_rights
@@ -156,12 +156,12 @@ class Extending:
             kind=kind,
             sender="client",
             since=_index(options.get("since"), 1),
-            until=_index(options.get("until"), STILL),
+            until=_index(options.get("until"), NOT_REMOVED),
             params=Reader(function.read),
             capability=capability,
             extension=extension_of(capability),
             opt_in=options.get("opt_in", False),
-            may_ask=options.get("may_ask", True),
+            may_request_input=options.get("may_ask", True),
             cacheable=options.get("cacheable", False),
         )
         if row.since > row.until:

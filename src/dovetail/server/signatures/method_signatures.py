@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from ...errors import RegistrationError
-from ...wire.methods import OpenParams
+from ...wire.methods import CustomParams
 from .annotation_schemas import Schemas
 from .outputs import output_of
 from .parameters import read_signature
@@ -24,7 +24,7 @@ from .validation_errors import Problem, ReturnError
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class Given(OpenParams, kw_only=True):
+class Given(CustomParams, kw_only=True):
     """The params of such a method, read."""
 
     value: Any = None
@@ -50,7 +50,7 @@ class MethodFunction:
 
     def read(self, raw: bytes | Raw) -> Given:
         """The params of a request. Raises what msgspec raises, naming the place that does not fit."""
-        given = Given.apart(raw)
+        given = Given.split(raw)
         given.value = self._decode(given.arguments)
         return given
 

@@ -1,13 +1,13 @@
-"""The dialects: official, and three systems whose documents are followed to the letter when asked for.
+"""Dialects: the official format, and three other MCP implementations, followed exactly as documented.
 
-`DIALECTS` and `ERLMCP` are made when they are first used: the tables of erlmcp are large, and few servers need them.
+`DIALECTS` and `ERLMCP` are created on first use: the tables of erlmcp are large, and few servers need them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .dialect import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
+from .dialect import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, wire_error, without_aliases
 from .dialect_profiles import MCP_CLIENT, MINIMCP, OFFICIAL
 
 if TYPE_CHECKING:
@@ -29,19 +29,32 @@ def __getattr__(name: str) -> Any:
 
 
 def dialect_of(given: str | Dialect) -> Dialect:
-    """Return the dialect itself, or the one of that name.
+    """Return the given dialect, or the dialect with the given name.
 
     Raises:
-        ValueError: there is no dialect of that name.
+        ValueError: no dialect has that name.
     """
     if isinstance(given, Dialect):
         return given
     if given not in NAMES:
-        raise ValueError(f"there is no dialect {given!r}: use one of {', '.join(NAMES)}")
+        raise ValueError(f"unknown dialect {given!r}; known dialects: {', '.join(NAMES)}")
     return OFFICIAL if given == OFFICIAL.name else __getattr__("DIALECTS")[given]
 
 
 __all__ = [
-    "DIALECTS", "ERLMCP", "MCP_CLIENT", "MINIMCP", "NAMES", "OFFICIAL", "VENDOR", "Alias", "Dialect", "dialect_of",
-    "error_from_wire", "rewrite", "status_of", "strictly", "wire_error",
+    "DIALECTS",
+    "ERLMCP",
+    "MCP_CLIENT",
+    "MINIMCP",
+    "NAMES",
+    "OFFICIAL",
+    "VENDOR",
+    "Alias",
+    "Dialect",
+    "dialect_of",
+    "error_from_wire",
+    "rewrite",
+    "status_of",
+    "wire_error",
+    "without_aliases",
 ]  # fmt: skip

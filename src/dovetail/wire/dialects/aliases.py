@@ -1,7 +1,7 @@
-"""Every unambiguous other way to say something, understood whatever dialect was chosen.
+"""Aliases: unambiguous alternative spellings that are accepted in every dialect.
 
-Understanding an alias never changes what we send. The tables are keyed by method; what each edit undoes is
-section 2 and 3 of the reconciliation with erlmcp, the Elixir client and MiniMCP.
+Accepting an alias never changes what is sent. The tables are keyed by method. Each edit converts one spelling
+of erlmcp, the Elixir client or MiniMCP to the official one.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ STOP_REASONS = {
 STATUSES = {"pending": "working", "processing": "working"}
 PRIORITIES = ("costPriority", "speedPriority", "intelligencePriority")
 TASK_MANAGEMENT = "task_management"
-"""What a server with tasks calls them among its experimental features."""
+"""Name of the experimental feature that announces tasks."""
 UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 
 
-# --- params ------------------------------------------------------------------------------------------------
+# --- params -------------------------------------------------------------------------------------------------
 
 
 def progress_token(params: Object) -> None:
-    """``params.progressToken`` belongs into ``_meta``, which wins."""
+    """Move ``params.progressToken`` to ``_meta``, unless it is there already."""
     if "progressToken" in params:
         token = params.pop("progressToken")
         meta = params.setdefault("_meta", {})
@@ -55,7 +55,7 @@ def progress_token(params: Object) -> None:
 
 
 def prompt_preferences(params: Object) -> None:
-    """Model preferences in ``prompts/get`` are for the handler to see."""
+    """Keep the model preferences in ``prompts/get`` for the handler."""
     preferences = params.pop("modelPreferences", None)
     if is_object(preferences):
         check_temperature(preferences)
@@ -82,7 +82,7 @@ def completion_params(params: Object) -> None:
 
 
 def check_temperature(preferences: Object) -> None:
-    """Document 000: 0.0 to 2.0. Raises: msgspec.ValidationError."""
+    """Check the range of document 000: 0.0 to 2.0. Raises: msgspec.ValidationError."""
     value = preferences.get("temperature")
     if value is not None and (not isinstance(value, int | float) or not 0 <= value <= 2):
         raise msgspec.ValidationError(
@@ -91,7 +91,7 @@ def check_temperature(preferences: Object) -> None:
 
 
 def priorities(preferences: Object) -> None:
-    """Words in place of numbers: in the middle, with the word as a hint unless it says just that."""
+    """Convert priorities given as words to numbers; unknown words become 0.5 with a hint."""
     for name in PRIORITIES:
         word = preferences.get(name)
         if isinstance(word, str):
@@ -119,7 +119,7 @@ def sampling_params(params: Object) -> None:
 
 
 def chat_message(params: Object) -> None:
-    """A chat line in place of a log line: level info, the content as its data."""
+    """Convert a chat message to a log message: level info, the content as its data."""
     if "level" not in params and "content" in params:
         params["level"] = "info"
         params["data"] = params.pop("content")
@@ -132,7 +132,7 @@ def update_metadata(params: Object) -> None:
         extra(params, "metadata", params.pop("metadata"))
 
 
-# --- results -----------------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------------------
 
 
 def page(result: Object) -> None:
@@ -166,7 +166,7 @@ def tool_result(result: Object) -> None:
 
 
 def prompt_result(result: Object) -> None:
-    """A bare string is a text block; annotations of the message are those of its content."""
+    """Convert a bare string to a text block. Annotations of the message move to its content."""
     for message in objects(result.get("messages")):
         bare = isinstance(message.get("content"), str)
         content = message["content"] = block(message.get("content"))
@@ -178,7 +178,7 @@ def prompt_result(result: Object) -> None:
 
 
 def completion_result(result: Object) -> None:
-    """``{completions: [{value, label}], hasMore, total}``; the labels are kept aside."""
+    """Convert ``{completions: [{value, label}], hasMore, total}``; the labels are preserved in ``_meta``."""
     if "completions" not in result:
         return
     offered = result.pop("completions")
@@ -206,7 +206,7 @@ def sampling_result(result: Object) -> None:
 
 
 def task(members: Object) -> None:
-    """An erlmcp task as 2025-11-25 writes one."""
+    """Convert an erlmcp task to the form of 2025-11-25."""
     status = members.get("status")
     if isinstance(status, str):
         members["status"] = STATUSES.get(status, status)
@@ -224,7 +224,7 @@ def task(members: Object) -> None:
 
 
 def task_result(result: Object) -> None:
-    """``{task: {…}}`` comes out flat."""
+    """Flatten ``{task: {…}}``."""
     inner = result.get("task")
     if is_object(inner):
         del result["task"]
@@ -234,7 +234,7 @@ def task_result(result: Object) -> None:
 
 
 def cancel_result(result: Object) -> None:
-    """``{}`` says that the task was cancelled; the client knows which one it asked about."""
+    """``{}`` means that the task was cancelled; the client knows its id."""
     task_result(result)
     result.setdefault("taskId", "")
     result.setdefault("status", "cancelled")
@@ -247,7 +247,7 @@ def task_page(result: Object) -> None:
 
 
 def task_payload(result: Object) -> None:
-    """``{result: {…}}`` is the result itself; what is no result of a tool is the data of one."""
+    """Unwrap ``{result: {…}}``. A value that is not a tool result becomes the data of one."""
     if "result" not in result or "content" in result:
         return
     data: Any = result.pop("result")
@@ -260,7 +260,8 @@ def task_payload(result: Object) -> None:
 
 
 def initialized(result: Object) -> None:
-    """``experimental.features`` names ``task_management``: the server has tasks, made by ``tasks/create``."""
+    """If ``experimental.features`` lists ``task_management``, the server has tasks, created by
+    ``tasks/create``."""
     offered: Any = result.get("capabilities")
     if not is_object(offered):
         return
@@ -270,7 +271,7 @@ def initialized(result: Object) -> None:
         offered["tasks"] = {"list": {}, "cancel": {}, **(capabilities.tasks or {}), "create": {}}
 
 
-# --- tables ------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------
 
 
 class _Outermost(Struct, rename="camel"):
@@ -281,7 +282,7 @@ _read_outermost = msgspec.json.Decoder(_Outermost).decode
 
 
 def _token_is_outermost(raw: bytes) -> bool:
-    """Officially the token is in ``_meta``, where rewriting the params would cost and change nothing."""
+    """Officially the token is in ``_meta``, where rewriting the params would change nothing."""
     return _read_outermost(raw).progress_token is not UNSET
 
 
@@ -289,12 +290,12 @@ _TOKEN = Alias(progress_token, (b'"progressToken"',), probe=_token_is_outermost)
 
 
 def _at(edit: Callable[[Object], None], *names: str) -> tuple[Alias, ...]:
-    """The edit runs where any of these names occurs."""
+    """Aliases that run if any of these names occurs."""
     return tuple(Alias(edit, (f'"{name}"'.encode(),)) for name in names)
 
 
 def _blocks(edit: Callable[[Object], None], *names: str) -> tuple[Alias, ...]:
-    """The same for content, which also has texts with a media type and texts that are links."""
+    """The same for content, which includes texts with a media type and texts that are links."""
     return (Alias(edit, (b'"mimeType"', b'"text"')), Alias(edit, (b'"resource_link":',)), *_at(edit, *names))
 
 
@@ -302,7 +303,7 @@ _PAGE = (
     *_at(
         page, "cursor", "mime_type", "metadata", "lastModified", "deprecated", "experimental", "input_schema"
     ),
-    # Modern results name the server, and with it a version, on every page.
+    # Modern results contain the server info, and with it a version, on every page.
     Alias(page, (b'"version"',), unless=b'"io.modelcontextprotocol/serverInfo"'),
 )
 

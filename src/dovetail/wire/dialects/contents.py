@@ -1,7 +1,7 @@
-"""Content as the reference systems write it, turned into the blocks of the specification.
+"""Content conversion between the reference systems and the specification.
 
-Every function edits in place, takes whatever JSON a peer may have sent, and leaves alone what it cannot read.
-What the specification has no member for is kept under our own ``_meta`` keys.
+Every function edits in place, accepts any JSON, and leaves alone what it cannot convert. Values without an
+official member are preserved under vendor ``_meta`` keys.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .dialect import extra
 
 ANNOTATIONS = ("audience", "priority", "lastModified")
 LINK = "resourceLink"
-"""Our own ``_meta`` key of a link to another resource, without the vendor's prefix."""
+"""The ``_meta`` key of a link to another resource, without the vendor prefix."""
 LINK_TYPE = "text/uri-list"
-"""RFC 2483. The contents of a resource that is a link: officially there is text, and the text is the address."""
+"""RFC 2483. The media type of a resource that is a link: officially a text whose content is the URI."""
 
 
 def objects(value: Any) -> Iterator[Object]:
-    """The objects in ``value``, when it is a list of them."""
+    """Return the objects in ``value`` if it is a list."""
     if is_list(value):
         for item in value:
             if is_object(item):
@@ -29,13 +29,13 @@ def objects(value: Any) -> Iterator[Object]:
 
 
 def rename(members: Object, old: str, new: str) -> None:
-    """Give a member its official name unless that is taken; ``null`` (erlmcp's ``undefined``) is no value for one."""
+    """Rename a member, unless the new name exists; ``null`` (erlmcp's ``undefined``) counts as missing."""
     if members.get(old) is not None and new not in members:
         members[new] = members.pop(old)
 
 
 def iso_time(milliseconds: Any) -> str | None:
-    """Milliseconds since 1970 as the specification writes moments."""
+    """Format milliseconds since 1970 as the specification writes timestamps."""
     if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
         return None
     try:
@@ -46,7 +46,7 @@ def iso_time(milliseconds: Any) -> str | None:
 
 
 def milliseconds(moment: Any) -> int | None:
-    """The reverse of `iso_time`."""
+    """Parse what `iso_time` writes."""
     if not isinstance(moment, str):
         return None
     try:
@@ -56,7 +56,10 @@ def milliseconds(moment: Any) -> int | None:
 
 
 def unlist_annotations(members: Object) -> None:
-    """``[{name, value}]`` becomes an object; names the specification does not know are kept aside."""
+    """Convert ``[{name, value}]`` to an object.
+
+    Names that the specification does not define are preserved in ``_meta``.
+    """
     listed = members.get("annotations")
     if not is_list(listed):
         return
@@ -77,7 +80,7 @@ def unlist_annotations(members: Object) -> None:
 
 
 def definition(members: Object) -> None:
-    """A resource, template, tool or prompt of a list: metadata, versions and times find their place."""
+    """Convert a listed resource, template, tool or prompt: move metadata, versions and timestamps."""
     rename(members, "mime_type", "mimeType")
     unlist_annotations(members)
     last_modified = members.pop("lastModified", members.pop("last_modified", None))
@@ -95,7 +98,7 @@ def definition(members: Object) -> None:
 
 
 def block(members: Any) -> Any:
-    """One content block in the specification's shape; a bare string is text."""
+    """Convert one content block to the official form. A bare string is text."""
     if isinstance(members, str):
         return {"type": "text", "text": members}
     if not is_object(members):
@@ -119,7 +122,7 @@ def block(members: Any) -> Any:
 
 
 def blocks(members: Object, name: str) -> None:
-    """The content under ``name``: one block or a list of them."""
+    """Convert the content under ``name``: one block or a list of blocks."""
     value = members.get(name)
     if is_list(value):
         members[name] = [block(item) for item in value]
@@ -128,7 +131,7 @@ def blocks(members: Object, name: str) -> None:
 
 
 def contents(members: Any) -> None:
-    """One entry of ``resources/read``: ``data`` is ``blob``; the client fills in a missing address."""
+    """Convert one entry of ``resources/read``: ``data`` is ``blob``. The client fills in a missing URI."""
     if not is_object(members):
         return
     rename(members, "mime_type", "mimeType")
@@ -138,7 +141,8 @@ def contents(members: Any) -> None:
 
 
 def linked_contents(members: Object) -> bool:
-    """Turn an entry of ``resources/read`` that links to another resource into its address; False if it is no link."""
+    """Convert a ``resources/read`` entry that links to another resource to its URI; False if it is not a
+    link."""
     if members.get("type") != "resource/link":
         return False
     link = dict(members)

@@ -1,13 +1,13 @@
-"""What a dialect is: tables and flags, never a branch in a handler.
+"""A dialect as data: tables and flags that describe how another MCP implementation differs.
 
-Inbound, every dialect understands every alias (`aliases.py`); `strictly` takes them away. Outbound, a dialect
-changes what is sent on the legacy revisions only: on 2026-07-28 names, shapes and codes are those of the
-specification, and a dialect's own number travels in ``error.data.dialectCode``.
+Inbound, every dialect accepts every alias (`aliases.py`); `without_aliases` removes them. Outbound, a dialect
+changes legacy revisions only. On 2026-07-28 names, shapes and codes are those of the specification, and the
+dialect's own error code is sent as ``error.data.dialectCode``.
 
-The codec applies the tables. To decode, it reads a member typed; only when an alias of that method claims the
-raw bytes (all its needles occur), or when the typed decode failed, does it `rewrite` the bytes and decode
-again, so a message that uses no alias pays a few substring searches at most. `wire_error` and
-`error_from_wire` are the two directions of a failure.
+The codec applies the tables. It decodes a member typed. Only if an alias of the method matches the raw bytes
+(all its needles occur), or if the typed decode failed, does it `rewrite` the bytes and decode again. So a
+message without aliases costs a few substring searches. `wire_error` and `error_from_wire` convert errors in
+both directions.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from ..revisions import Revision
 
 VENDOR = "dovetail/"
 REASON = VENDOR + "reason"
-"""The prefix of our own ``_meta`` keys: what a dialect says and the specification has no member for."""
+"""Prefix of vendor ``_meta`` keys, for dialect values without an official member."""
 
 
 class Alias(Struct, frozen=True):
-    """One way a peer may say something differently."""
+    """One alternative spelling that a peer may use."""
 
     edit: Callable[[Object], None]
-    """Turns the decoded object into the canonical shape, in place; leaves alone what it does not know."""
+    """Converts the decoded object to the canonical form, in place. Ignores what it does not know."""
     needles: tuple[bytes, ...] = ()
-    """The edit runs when all of these occur in the raw bytes. Empty: only after the typed decode failed."""
+    """The edit runs if all of these occur in the raw bytes. Empty: only after the typed decode failed."""
     unless: bytes = b""
-    """… and not when this occurs: the official spelling that shares the needle."""
+    """The edit does not run if this occurs: the official spelling that shares the needle."""
     probe: Callable[[bytes], bool] | None = None
-    """… and when this says so, where only reading tells the alias from the official spelling."""
+    """The edit runs only if this returns True; for spellings that differ in structure only."""
 
-    def claims(self, raw: bytes) -> bool:
+    def matches(self, raw: bytes) -> bool:
         """Whether ``raw`` may use this alias although it decodes without it."""
         for needle in self.needles:
             if needle not in raw:
@@ -68,11 +68,11 @@ class Alias(Struct, frozen=True):
 
 
 class Dialect(Struct, frozen=True, kw_only=True, eq=False):
-    """One profile. The tables are read by the codec, the flags by whoever their names concern."""
+    """One dialect. The codec reads the tables; the flags are read by the code they configure."""
 
     name: str
 
-    # How it is written
+    # --- format ---------------------------------------------------------------------------------------------
     inbound_methods: Mapping[str, str] = {}
     """Alias → method of the specification, on every revision."""
     outbound_methods: Mapping[str, str] = {}
@@ -84,56 +84,59 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     field_out: Mapping[str, Callable[[Object], Object]] = {}
     """Name of a model type, or of a method for its params → edit of the builtins to send. Legacy only."""
 
-    # How failures are written
+    # --- errors ---------------------------------------------------------------------------------------------
     errors: Mapping[str, int] = {}
     """Kind → code on the legacy revisions; kinds that are missing use the official code."""
     messages: Mapping[str, str] = {}
-    """Kind → text in place of ours; ``{member}`` is filled from the error's data."""
+    """Kind → message that replaces Dovetail's; ``{member}`` is filled from the error's data."""
     error_data: Mapping[str, Callable[[str, Any], Any]] = {}
-    """Kind → edit of ``data``, given our message and the data (UNSET when there is none). Legacy only."""
+    """Kind → edit of ``data``, given the message and the data (UNSET if absent). Legacy only."""
     http_status: Mapping[int, int] = {}
     """Code → HTTP status; see `status_of`."""
 
-    # What it switches on
+    # --- features -------------------------------------------------------------------------------------------
     methods: frozenset[str] = frozenset()
-    """Methods of this dialect alone, on every revision. No other peer may call them."""
+    """Methods of this dialect only, on every revision. Peers of other dialects may not call them."""
     older: frozenset[str] = frozenset()
-    """Methods that here every legacy revision has, though officially only later ones do."""
+    """Methods that every legacy revision has in this dialect, though officially only later revisions do."""
     limits: Limits | None = None
     timeouts: Timeouts | None = None
     config_keys: Mapping[str, tuple[str, tuple[str, ...]]] = {}
-    """The documents' names of settings → the transport ("http" for all of an HTTP app), members of `Limits`."""
+    """Documented setting name → transport ("http" for all HTTP transports), members of `Limits`."""
     limits_both_ways: bool = False
     """Messages that are too large to be accepted are too large to be sent as well."""
     versions: tuple[str, ...] = ()
     """The only revisions a client of this profile accepts; empty: all."""
     client_capabilities: Mapping[str, Any] = {}
-    """What a client declares when the application says nothing."""
+    """Capabilities that a client declares by default."""
     server_capabilities: Mapping[str, Mapping[str, Any]] = {}
-    """Members laid over a declared server capability, whatever is registered. Legacy revisions only."""
+    """Members added to a declared server capability, whatever is registered. Legacy revisions only."""
 
-    # How strict it is
+    # --- strictness -----------------------------------------------------------------------------------------
     strict: bool = False
-    """No alias is understood."""
+    """No alias is accepted."""
     batches_on_legacy: bool = False
-    """Arrays are served on every legacy revision, not on 2025-03-26 alone (never with ``initialize``)."""
+    """Batches are served on every legacy revision, not only on 2025-03-26 (never with ``initialize``)."""
     null_error_id: bool = False
-    """An error without a readable id says ``"id": null`` on every legacy revision."""
+    """Every legacy revision sends ``"id": null`` in an error without a readable id."""
     anonymous_encoding_errors: bool = False
-    """The error for a message that is not UTF-8 has no id, also where one can be read. Legacy revisions only."""
+    """The error for a message that is not UTF-8 has no id, even if one is readable. Legacy revisions only."""
     drop_malformed_answers: bool = False
-    """A malformed answer is counted and dropped, and its request waits on for a correct one."""
+    """A malformed response is counted and dropped, and its request waits for a valid one."""
     tool_failure_as_error: bool = False
-    """A failed tool answers with a JSON-RPC error in place of ``isError``; one whose work was cancelled with
-    ``tool_cancelled``. Legacy revisions only."""
+    """A failed tool returns a JSON-RPC error and not ``isError``; a cancelled one fails with
+    ``tool_cancelled``.
+
+    Legacy revisions only.
+    """
     argument_errors: Literal["error", "tool_result"] | None = None
-    """How bad tool arguments are reported, when not as the revision says. Legacy revisions only."""
+    """How invalid tool arguments are reported, if not as the revision defines. Legacy revisions only."""
     intersect_capabilities: bool = False
-    """Offer only what the client named, once it named at least one of resources, tools, prompts, logging."""
+    """Offer only features that the client listed, if it listed any of resources, tools, prompts, logging."""
     refuse_page_size: bool = False
-    """A bad or too large ``limit``, or a bad ``offset``, is an error, not ignored."""
+    """An invalid or too large ``limit``, or an invalid ``offset``, is an error and not ignored."""
     subscription_failures: bool = False
-    """A subscription to a resource that does not exist, or one too many, is ``subscription_failed``."""
+    """Subscribing to a missing resource, or exceeding the limit, fails with ``subscription_failed``."""
     initialized_first: bool = False
     """Requests before ``notifications/initialized`` are refused; see `phases.check`."""
     refuse_responses: bool = False
@@ -148,13 +151,13 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """``sampling/createMessage`` may go from the client to the server."""
 
     def denies(self, capability: str | None) -> bool:
-        """Whether a server says that it has no such capability (``resources.subscribe``), whatever is registered."""
+        """Whether a server never declares this capability (``resources.subscribe``), whatever is registered."""
         name, _, member = (capability or "").partition(".")
         return self.server_capabilities.get(name, {}).get(member) is False
 
 
 def limits_of(dialect: Dialect, limits: Limits | None) -> Limits:
-    """The limits of a server or client: those it was given, or else its dialect's."""
+    """Return the given limits, else those of the dialect."""
     limits = limits or dialect.limits or Limits()
     if dialect.limits_both_ways and limits.max_response_bytes is None:
         return msgspec.structs.replace(limits, max_response_bytes=limits.max_message_bytes)
@@ -162,10 +165,10 @@ def limits_of(dialect: Dialect, limits: Limits | None) -> Limits:
 
 
 def rewrite(aliases: tuple[Alias, ...], raw: bytes | Raw) -> bytes:
-    """The same object in canonical shape; what is no object comes back as it is.
+    """Convert an object to canonical form. Values other than objects are returned unchanged.
 
     Raises:
-        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: the bytes are not JSON after all.
+        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: the bytes are not JSON.
     """
     members: Any = msgspec.json.decode(raw)
     if not is_object(members):
@@ -175,26 +178,26 @@ def rewrite(aliases: tuple[Alias, ...], raw: bytes | Raw) -> bytes:
     return msgspec.json.encode(members)
 
 
-def strictly(dialect: Dialect) -> Dialect:
-    """The same dialect without its aliases."""
+def without_aliases(dialect: Dialect) -> Dialect:
+    """Copy the dialect without its aliases."""
     return msgspec.structs.replace(dialect, strict=True, inbound_methods={}, field_in={}, result_in={})
 
 
 def column(pick: Callable[[Kind], int | None]) -> dict[str, int]:
-    """Kind → code from one column of `KINDS`, where the column has a number."""
+    """Map kinds to codes from one column of `KINDS`, where the column has a code."""
     return {name: code for name, row in KINDS.items() if (code := pick(row)) is not None}
 
 
 def extra(members: Object, name: str, value: Any) -> None:
-    """Keep what has no place in the canonical shape under our own ``_meta`` key."""
+    """Preserve a value without an official member under a vendor ``_meta`` key."""
     meta = members.get("_meta")
     if not is_object(meta):
         meta = members["_meta"] = Object()
     meta.setdefault(VENDOR + name, value)
 
 
-def take_extra(members: Object, name: str) -> Any:
-    """Take back what `extra` kept; UNSET when there is nothing."""
+def pop_extra(members: Object, name: str) -> Any:
+    """Remove and return what `extra` preserved; UNSET if there is nothing."""
     meta = members.get("_meta")
     if not is_object(meta):
         return UNSET
@@ -205,13 +208,13 @@ def take_extra(members: Object, name: str) -> Any:
 
 
 def restore(members: Object, name: str) -> None:
-    """Put back in its place what `extra` kept, if there is anything."""
-    value = take_extra(members, name)
+    """Restore the member that `extra` preserved, if any."""
+    value = pop_extra(members, name)
     if value is not UNSET:
         members[name] = value
 
 
-# --- failures ----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 _MODERN_CODES = frozenset((-32020, -32021, -32022))
 _RESERVED = range(-32099, -31999)
@@ -221,17 +224,20 @@ _REFUSED = frozenset(
     for row in KINDS.values()
     if row.refusal is not None and row.delivery != "http" and row.status not in LATER
 )
-"""What a handler will not do. The message was fine, and a bare 4xx would be read as "no modern server"."""
+"""Errors of a handler.
+
+The message itself was valid, and a bare 4xx would be read as "not a modern server".
+"""
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def wire_error(error: DovetailError, revision: Revision, dialect: Dialect) -> tuple[int, str, Any]:
-    """Code, message and data (UNSET for none) of ``error`` on this revision.
+    """Return code, message and data (UNSET if absent) of ``error`` on this revision.
 
-    ``data.kind`` is always there unless ``data`` is taken by something that is no object. Text of failures
-    that are nobody's business but ours (lost upstreams, wrong states) is replaced by the kind's own.
+    ``data.kind`` is always set unless ``data`` is not an object. Messages of internal errors (lost upstreams,
+    invalid states) are replaced by the generic message of the kind.
     """
-    kind, chosen, message, data = _said(error, revision)
+    kind, chosen, message, data = _error_parts(error, revision)
     own: int | None = None
     if revision.modern:
         if chosen is None:
@@ -248,15 +254,15 @@ def wire_error(error: DovetailError, revision: Revision, dialect: Dialect) -> tu
 
 
 def status_of(error: DovetailError, revision: Revision, dialect: Dialect) -> int:
-    """The HTTP status of a request that ends in ``error`` before anything was streamed."""
+    """Return the HTTP status of a request that fails with ``error`` before anything was streamed."""
     if revision.modern and isinstance(error, CapabilityError):
-        return 400  # told as -32021
+        return 400  # sent as -32021
     if error.kind == "insufficient_permissions":
-        return 403  # a client of any era can ask for further scopes and come back
-    status = 200  # legacy clients may not read the body of anything else
+        return 403  # a client of any era can request further scopes and retry
+    status = 200  # legacy clients may not read the body of another status
     if error.kind not in _REFUSED and (revision.modern or error.kind in _ENVELOPE):
         status = http_status(error.kind)
-    # What the envelope checks refused stays 400: 2026-07-28 demands it, and MiniMCP answers it so.
+    # Refusals of the envelope checks stay 400: 2026-07-28 requires it, and MiniMCP does the same.
     if status == 400 or not dialect.http_status:
         return status
     return dialect.http_status.get(wire_error(error, revision, dialect)[0], status)
@@ -265,9 +271,10 @@ def status_of(error: DovetailError, revision: Revision, dialect: Dialect) -> int
 def error_from_wire(
     code: int, message: str, data: Any, revision: Revision, dialect: Dialect
 ) -> ProtocolError | Refusal:
-    """The exception for an error object a peer sent; raise it to the caller.
+    """Convert a received error object to the exception to raise.
 
-    ``data.kind`` wins over the number: -32001 … -32007 mean different things to different systems.
+    ``data.kind`` takes precedence over the code: -32001 … -32007 have different meanings in different
+    systems.
     """
     members = data if is_object(data) else {}
     kind = members.get("kind")
@@ -281,8 +288,8 @@ def error_from_wire(
     return error
 
 
-def _said(error: DovetailError, revision: Revision) -> tuple[str, int | None, str, Any]:
-    """Kind, code when the raiser chose it, text and data."""
+def _error_parts(error: DovetailError, revision: Revision) -> tuple[str, int | None, str, Any]:
+    """Return kind, code (if set explicitly), message and data."""
     if isinstance(error, ProtocolError):
         return error.kind, error.given_code, error.message, error.data
     if isinstance(error, Refusal):
@@ -316,7 +323,7 @@ def _in_dialect(kind: str, message: str, data: Any, dialect: Dialect) -> tuple[s
         if (text := dialect.messages.get(kind)) is not None:
             said = text.format_map(members)
     except KeyError:
-        pass  # the error does not carry what the text wants to name: ours says enough
+        pass  # the error lacks the data that the message needs; the generic message is used
     return said, cast("Any", data) if edit is None else edit(message, data)
 
 

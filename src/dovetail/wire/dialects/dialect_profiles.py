@@ -1,4 +1,4 @@
-"""The specification itself, and two systems that differ from it in little: MiniMCP and the Elixir client."""
+"""The official dialect, and two dialects with few differences: MiniMCP and the Elixir client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .aliases import METHODS, PARAMS, RESULTS
 from .dialect import Dialect, column
 
 OFFICIAL = Dialect(name="official", inbound_methods=METHODS, field_in=PARAMS, result_in=RESULTS)
-"""The specification and nothing else; still understands everybody, unless made strict by `strictly`."""
+"""The specification. Accepts all aliases, unless removed by `without_aliases`."""
 
 _ELIXIR = column(lambda row: row.elixir)
 _UNREADABLE = ("resource_access_denied", "resource_locked")
@@ -41,14 +41,14 @@ MCP_CLIENT = Dialect(
     client_may_sample=True,
     drop_malformed_answers=True,
 )
-"""The Elixir client, as its protocol document describes it: 2024-11-05 and nothing else.
+"""The Elixir client, as its protocol document describes it: 2024-11-05 only.
 
-Its seven codes get their meaning only here; on every other profile -32001 … -32007 say nothing by themselves.
+Its seven error codes are defined here only; in other dialects -32001 … -32007 have no fixed meaning.
 """
 
 
 def missing_arguments(message: str, data: Any) -> Any:
-    """The bare list of names."""
+    """Return the bare list of names."""
     return data.get("missing", data) if is_object(data) else data
 
 
@@ -73,7 +73,7 @@ MINIMCP = Dialect(
         "resource_not_found": "Resource not found: {uri}",
         "resource_template_not_found": "Resource not found: {uri}",
         "internal_error": "Internal error",
-        # It tells no failure of a handler from another.
+        # MiniMCP does not distinguish handler failures.
         "prompt_render_failed": "Internal error",
         "template_render_failed": "Internal error",
         "resource_not_readable": "Internal error",
@@ -95,6 +95,6 @@ MINIMCP = Dialect(
 )
 """MiniMCP, as its compliance document describes it (2025-06-18).
 
-The wire is official but for the HTTP statuses, ``"id": null``, the texts of a few errors, and bad tool
-arguments, which stay an error on 2025-11-25.
+It is official except for the HTTP statuses, ``"id": null``, the messages of a few errors, and invalid tool
+arguments, which are a JSON-RPC error even on 2025-11-25.
 """

@@ -1,9 +1,9 @@
-"""erlmcp, as its three documents describe it (2025-11-25).
+"""The erlmcp dialect, as its three documents describe it (2025-11-25).
 
-Outbound it speaks its own notification names, pages with ``cursor``, resource contents with a ``type``,
-completions with labels, and 91 error codes. Where an official member says the same, both are sent. A tool
-that raises answers with -32031, as one document shows; a result a tool marks as an error itself stays one,
-as the other two do.
+Outbound it uses its own notification names, pages with ``cursor``, resource contents with a ``type``,
+completions with labels, and 91 error codes. If an official member means the same, both are sent. A tool that
+raises fails with -32031, as one document shows. A tool result with ``isError`` is sent unchanged, as the
+other two show.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msgspec import UNSET
 from ...errors import KINDS
 from ...settings import Limits, Timeouts
 from ...shapes import Object, is_list, is_object
-from ..methods import FOLLOWING
+from ..methods import TASK_NOTIFICATIONS
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
 from .contents import LINK, milliseconds, objects, rename
-from .dialect import Dialect, column, restore, take_extra
+from .dialect import Dialect, column, pop_extra, restore
 
 MESSAGES = {
-    # The documents have one text per code; what was wrong this time is in ``data``.
+    # The documents have one message per code; the details are in ``data``.
     **{name: row.message for name, row in KINDS.items() if row.erlmcp is not None},
     "parse_error": "Parse error",
     "invalid_request": "Invalid Request",
@@ -41,11 +41,11 @@ MESSAGES = {
 _SNAKE_REASONS = {camel: snake for snake, camel in STOP_REASONS.items()}
 
 
-# --- outbound edits ----------------------------------------------------------------------------------------
+# --- outbound edits -----------------------------------------------------------------------------------------
 
 
 def initialize(result: Object) -> Object:
-    """Server capabilities with erlmcp's own members: what the *client* can do is listed too."""
+    """Add erlmcp's members to the server capabilities, which also list client features."""
     offered: Object = dict(result.get("capabilities") or {})
     offered.setdefault("sampling", {})
     offered.setdefault("roots", {})
@@ -60,7 +60,7 @@ def initialize(result: Object) -> Object:
 
 
 def page(result: Object) -> Object:
-    """The cursor under both names, definitions with their extras in the open."""
+    """Write the cursor under both names, and the definitions with their extra members."""
     if "nextCursor" in result:
         result["cursor"] = result["nextCursor"]
     for name in ("resources", "resourceTemplates", "tools", "prompts"):
@@ -70,13 +70,14 @@ def page(result: Object) -> Object:
 
 
 def read(result: Object) -> Object:
-    """Each entry says its type; binary entries carry ``data`` beside ``blob``; a link to another resource is one."""
+    """Add the type of each entry; binary entries get ``data`` as well as ``blob``; links to other resources
+    are restored."""
     for entry in objects(result.get("contents")):
-        link = take_extra(entry, LINK)
+        link = pop_extra(entry, LINK)
         if is_object(link):
             entry.update(link, type="resource/link")
             continue
-        kind = take_extra(entry, "type")
+        kind = pop_extra(entry, "type")
         if "blob" in entry:
             entry["data"] = entry["blob"]
         if kind is UNSET:
@@ -92,12 +93,12 @@ def tool(result: Object) -> Object:
 
 
 def prompt(result: Object) -> Object:
-    """Content that came as a bare string goes out as one, its annotations on the message."""
+    """Send content that was a bare string as one, with its annotations on the message."""
     for message in objects(result.get("messages")):
         block = message.get("content")
         if is_object(block):
             _block(block)
-            if take_extra(block, "bare") is True:
+            if pop_extra(block, "bare") is True:
                 message["content"] = block["text"]
                 if "annotations" in block:
                     message["annotations"] = block["annotations"]
@@ -105,10 +106,10 @@ def prompt(result: Object) -> Object:
 
 
 def completion(result: Object) -> Object:
-    """Both keys: the specification's, and a list with a label each."""
+    """Write both keys: the specification's, and a list with a label each."""
     offered = cast("Object", result.get("completion") or {})
     values = cast("list[Any]", offered.get("values") or [])
-    labels = take_extra(result, "labels")
+    labels = pop_extra(result, "labels")
     known = labels if is_list(labels) else []
     result["completions"] = [
         {"value": value, "label": label if isinstance(label, str) else value}
@@ -128,15 +129,15 @@ def sampled(result: Object) -> Object:
 
 
 def opened(params: Object) -> Object:
-    """Its own members, in their places again."""
+    """Restore erlmcp's own members."""
     for name in ("metadata", "modelPreferences"):
         restore(params, name)
     return params
 
 
 def message(params: Object) -> Object:
-    """A log line that was born as a chat line becomes one again."""
-    role = take_extra(params, "role")
+    """Convert a log message back to the chat message it was made from."""
+    role = pop_extra(params, "role")
     if role is UNSET:
         return params
     return {"role": role, "content": params.get("data")}
@@ -160,25 +161,25 @@ def _kind_of(entry: Object) -> str:
 
 
 def _block(block: Object) -> None:
-    """Content that came in erlmcp's shape goes out in it."""
+    """Restore content that erlmcp sent in its own form."""
     restore(block, "mimeType")
-    link = take_extra(block, LINK)
+    link = pop_extra(block, LINK)
     if link is not UNSET:
         block["resource_link"] = link
         if is_object(link):
             rename(link, "mimeType", "mime_type")
-    if take_extra(block, "type") == "document":
+    if pop_extra(block, "type") == "document":
         inner = cast("Object", block.pop("resource"))
         block.update(type="document", **{name: inner[name] for name in ("text", "mimeType") if name in inner})
         if "blob" in inner:
             block["data"] = inner["blob"]
 
 
-# --- failures ----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 def details(text: str, data: Any) -> Any:
-    """What was wrong goes into ``details``, in erlmcp's words; the message is always the same."""
+    """Put the details into ``details``, with erlmcp's wording; the message is constant."""
     if data is not UNSET and not is_object(data):
         return data
     members: Object = {"details": text, **(data if is_object(data) else {})}
@@ -194,7 +195,7 @@ def reason(text: str, data: Any) -> Any:
 
 
 def tool_id(text: str, data: Any) -> Any:
-    """One document says ``tool``, another ``toolId``; beside the reason, where there is more than the name."""
+    """Add ``toolId`` (one document uses ``tool``), and the reason if there is more than the name."""
     if not (is_object(data) and "tool" in data):
         return (
             data
@@ -205,7 +206,7 @@ def tool_id(text: str, data: Any) -> Any:
 
 
 def reasons() -> dict[str, Callable[[str, Any], Any]]:
-    """For every kind: the reason in ``data``, where our text says more than the constant one."""
+    """For every kind: the reason in ``data``, if it adds something to the constant message."""
 
     def told(kind: str) -> Callable[[str, Any], Any]:
         constant = (MESSAGES[kind], KINDS[kind].message)
@@ -253,7 +254,7 @@ ERLMCP = Dialect(
         "tool_not_found": tool_id,
     },
     methods=frozenset(("shutdown", "tasks/create")),
-    older=FOLLOWING,  # "Task Status, sent when: task status changes", of every task that `tasks/create` made
+    older=TASK_NOTIFICATIONS,  # "Task Status, sent when: task status changes", of every task that `tasks/create` made
     limits=Limits(max_message_bytes=16 << 20),
     timeouts=Timeouts(connect=30.0, idle=None, total=5.0),
     config_keys={

@@ -1,1 +1,1 @@
-"""What came and went with each revision, as tables, and the sieve made of them (`plans`)."""
+"""Differences between revisions as edit tables, and the `Downgrade` built from them."""

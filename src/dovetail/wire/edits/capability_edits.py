@@ -1,4 +1,4 @@
-"""Capabilities as an older or newer revision knows them. What is unknown to all of them stays."""
+"""Conversion of capabilities between revisions. Unknown capabilities are preserved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Capabilities = dict[str, Any]
 
 
 def without_capabilities(*paths: str) -> Callable[[Capabilities], Capabilities]:
-    """An edit that leaves out the capabilities at these paths, such as ``sampling.tools``."""
+    """Return an edit that removes the capabilities at these paths, such as ``sampling.tools``."""
 
     def edit(capabilities: Capabilities) -> Capabilities:
         for path in paths:
@@ -31,7 +31,7 @@ def without_capabilities(*paths: str) -> Callable[[Capabilities], Capabilities]:
 
 
 def plain_elicitation(capabilities: Capabilities) -> Capabilities:
-    """2025-06-18 knows forms alone, and declares them with an empty object."""
+    """Reduce elicitation to forms, the only kind in 2025-06-18, declared as an empty object."""
     modes = capabilities.get("elicitation")
     if not is_object(modes):
         return capabilities
@@ -44,7 +44,7 @@ def plain_elicitation(capabilities: Capabilities) -> Capabilities:
 
 
 def on_member(name: str, edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same edit for the member of a Struct that holds capabilities."""
+    """Apply an edit to the member of a Struct that holds capabilities."""
 
     def convert(value: Struct) -> Struct:
         before = getattr(value, name)

@@ -1,4 +1,5 @@
-"""Content, definitions and questions in an older form, and the refusal of what has none."""
+"""Conversion of content, definitions and input requests to older revisions, and refusal where that is
+impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ Schema = dict[str, Any]
 
 
 def refuse(message: str, kind: str = "internal_error") -> Callable[[Any], NoReturn]:
-    """An edit for what cannot be said in any form."""
+    """Return an edit that refuses a value without an older form."""
 
     def convert(value: Any) -> NoReturn:
         raise LocalProtocolError(kind, message)
@@ -24,13 +25,13 @@ def refuse(message: str, kind: str = "internal_error") -> Callable[[Any], NoRetu
 
 
 def audio_to_resource(block: m.AudioContent) -> m.EmbeddedResource:
-    """Audio as the blob of an embedded resource, which every revision has."""
+    """Convert audio to the blob of an embedded resource, which every revision has."""
     contents = m.ResourceContents("embedded:audio", mime_type=block.mime_type, blob=block.data)
     return m.EmbeddedResource(contents, annotations=block.annotations)
 
 
 def audio_message_to_text(value: m.SamplingMessage | m.CreateMessageResult) -> Any:
-    """Sampling has no embedded resources: a note takes the place of the audio."""
+    """Replace audio with a text note: sampling has no embedded resources."""
     content = value.content
     if isinstance(content, m.AudioContent):
         return replace(value, content=m.TextContent(f"[audio: {content.mime_type}]"))
@@ -38,13 +39,13 @@ def audio_message_to_text(value: m.SamplingMessage | m.CreateMessageResult) -> A
 
 
 def link_to_text(block: m.ResourceLink) -> m.TextContent:
-    """A link as words: the model can still name the resource."""
+    """Convert a link to text, so that the model can still name the resource."""
     name = block.name if block.title is UNSET else block.title
     return m.TextContent(f"{name} ({block.uri})", annotations=block.annotations)
 
 
 def title_to_annotations(tool: m.Tool) -> m.Tool:
-    """Before tools had titles, their annotations had."""
+    """Move the title of a tool to its annotations, where older revisions have it."""
     if tool.title is UNSET:
         return tool
     annotations = {} if tool.annotations is UNSET else tool.annotations
@@ -52,7 +53,7 @@ def title_to_annotations(tool: m.Tool) -> m.Tool:
 
 
 def without_last_modified(value: Any) -> Any:
-    """Leave out the one annotation that came later."""
+    """Remove ``lastModified``, an annotation of later revisions."""
     annotations = value.annotations
     if annotations is UNSET or "lastModified" not in annotations:
         return value
@@ -60,26 +61,32 @@ def without_last_modified(value: Any) -> Any:
     return replace(value, annotations=others or UNSET)
 
 
-# --- questions to the user, on the two legacy revisions that have them ---------------------------------------
+# --- input requests, on the two legacy revisions that have them ---------------------------------------------
 
 
 def with_elicitation_id(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
-    """2025-11-25 wants a name on every URL question. Give one yourself to announce its completion later."""
+    """Add the id that 2025-11-25 requires in URL elicitation.
+
+    Set one yourself to announce its completion later.
+    """
     if params.mode == "url" and params.elicitation_id is UNSET:
-        import secrets  # it takes time to load
+        import secrets  # imported late because it loads slowly
 
         return replace(params, elicitation_id=secrets.token_urlsafe(16))
     return params
 
 
 def plain_form(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
-    """The form as 2025-06-18 knows it: titled choices become ``enum`` with ``enumNames``.
+    """Convert a form to 2025-06-18: titled choices become ``enum`` with ``enumNames``.
 
     Raises:
-        LocalProtocolError: (``capability_not_supported``) URL questions and multiple choice do not exist there.
+        LocalProtocolError: (``capability_not_supported``) URL elicitation and multiple choice do not exist
+            there.
     """
     if params.mode == "url":
-        raise LocalProtocolError("capability_not_supported", "URL questions exist since 2025-11-25")
+        raise LocalProtocolError(
+            "capability_not_supported", "URL elicitation requires revision 2025-11-25 or later"
+        )
     if params.requested_schema is UNSET:
         return params
     properties = params.requested_schema.get("properties")
@@ -98,7 +105,7 @@ def _plain_field(name: str, field: Any) -> Any:
     if schema.get("type") == "array":
         raise LocalProtocolError(
             "capability_not_supported",
-            f"the field {name!r} is a multiple choice, which exists since 2025-11-25",
+            f"form field {name!r}: multiple choice requires revision 2025-11-25 or later",
         )
     options = schema.get("oneOf")
     if isinstance(options, list):
@@ -109,22 +116,24 @@ def _plain_field(name: str, field: Any) -> Any:
         schema["enum"] = [choice.get("const") for choice in choices]
         schema["enumNames"] = [str(choice.get("title", choice.get("const"))) for choice in choices]
     if "default" in schema and schema.get("type") != "boolean":
-        # Only yes-or-no fields had defaults; others would be taken for something else.
+        # Only boolean fields had defaults; others could be misread.
         schema = {key: value for key, value in schema.items() if key != "default"}
     return schema
 
 
-# --- sampling with one block per message, before 2025-11-25 ----------------------------------------------------
+# --- sampling with one block per message, before 2025-11-25 -------------------------------------------------
 
 
 def one_block_messages(params: m.CreateMessageRequestParams) -> m.CreateMessageRequestParams:
-    """Split every message of several blocks into as many messages of the same role.
+    """Split messages of several blocks into messages of one block with the same role.
 
     Raises:
-        LocalProtocolError: (``capability_not_supported``) the model is offered tools.
+        LocalProtocolError: (``capability_not_supported``) the request offers tools to the model.
     """
     if params.tools or params.tool_choice is not UNSET:
-        raise LocalProtocolError("capability_not_supported", "tools in sampling exist since 2025-11-25")
+        raise LocalProtocolError(
+            "capability_not_supported", "tools in sampling require revision 2025-11-25 or later"
+        )
     if params.tools is not UNSET:
         params = replace(params, tools=UNSET)
     if not any(isinstance(message.content, list) for message in params.messages):
@@ -140,10 +149,10 @@ def _split(message: m.SamplingMessage) -> list[m.SamplingMessage]:
 
 
 def one_block_result(result: m.CreateMessageResult) -> m.CreateMessageResult:
-    """Join the texts of a result of several blocks; anything else among them has no older form.
+    """Join the texts of a result with several blocks. Other blocks have no older form.
 
     Raises:
-        LocalProtocolError: (``internal_error``) the result holds several blocks that are not all text.
+        LocalProtocolError: (``internal_error``) the result has several blocks that are not all text.
     """
     if not isinstance(result.content, list):
         return result
@@ -153,6 +162,6 @@ def one_block_result(result: m.CreateMessageResult) -> m.CreateMessageResult:
     texts = [block.text for block in content if isinstance(block, m.TextContent)]
     if len(texts) != len(content):
         raise LocalProtocolError(
-            "internal_error", "a sampling result of several blocks exists since 2025-11-25"
+            "internal_error", "a sampling result with several blocks requires revision 2025-11-25 or later"
         )
     return replace(result, content=m.TextContent("\n".join(texts)))

@@ -1,9 +1,9 @@
-"""From edit tables to plans: what one type loses on one revision, worked out once.
+"""Downgrade values to an older revision, using plans compiled from the edit tables.
 
-A table says for each model type which members to leave out and which function to pass it through. `Sieve`
-merges the tables that apply to a revision and answers, for any value, "the same value as that revision knows
-it". Types without edits, themselves and everything below them, cost one dict lookup. Nothing is changed in
-place: registered tools and cached results are shared between connections of different revisions.
+A table lists for each model type the members to remove and the conversion function. `Downgrade` merges the
+tables that apply to a revision. Types without edits, including all nested types, cost one dict lookup. Values
+are never changed in place: registered tools and cached results are shared between connections of different
+revisions.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ Converter = Callable[[Any], Any]
 
 _members: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _UNKNOWN: Any = object()
-"""No plan has been made for the type yet."""
+"""No plan has been compiled for the type yet."""
 
 
 class Edits(Struct, frozen=True):
-    """What one revision brought, seen by those before it; or what it took away, seen by itself and later ones."""
+    """The differences of one revision: what earlier revisions lack, or what this and later revisions removed."""
 
     without: Mapping[type, tuple[str, ...]] = types.MappingProxyType({})
-    """Members to leave out, by the name of the attribute; subclasses inherit the entry."""
+    """Attributes to remove; subclasses inherit the entry."""
     convert: Mapping[type, Converter] = types.MappingProxyType({})
-    """Functions from a value to its older form; they apply to the type itself, not to its subclasses."""
+    """Functions that convert a value to its older form. They apply to the type itself, not to subclasses."""
 
 
-class Plan(Struct, frozen=True):
-    """What happens to values of one type."""
+class DowngradePlan(Struct, frozen=True):
+    """The edits for values of one type."""
 
     without: tuple[str, ...]
     below: tuple[str, ...]
-    """Members that may hold values with plans of their own."""
+    """Members that may contain values with their own plans."""
     converters: tuple[Converter, ...]
 
 
-class Shortcut(Struct, frozen=True):
-    """How values of one type are edited as they were written, where nothing inside of them has to be."""
+class EncodedEdits(Struct, frozen=True):
+    """The edits for encoded values of one type, if no nested value needs edits."""
 
     without: frozenset[str]
-    """Members of the value itself to leave out, as they travel."""
+    """JSON names of members to remove."""
     rewrite: tuple[Callable[[dict[str, Raw]], None], ...]
-    """What its own conversions do to its members."""
+    """Conversions of its members."""
     needles: tuple[bytes, ...]
-    """What values hold that have to be taken apart."""
+    """Byte strings that reveal values that must be decoded for editing."""
 
 
-class Sieve:
-    """Values as one revision knows them. ``tables`` run from the newest revision to the oldest."""
+class Downgrade:
+    """Downgrades values to one revision. ``tables`` are ordered from the newest revision to the oldest."""
 
     def __init__(self, *tables: Edits) -> None:
         self._tables = tables
-        self._plans: dict[type, Plan | None] = {}
+        self._plans: dict[type, DowngradePlan | None] = {}
         self._below: dict[type, frozenset[type]] = {}
-        self._shortcuts: dict[type, Shortcut | None] = {}
+        self._shortcuts: dict[type, EncodedEdits | None] = {}
 
     def edit(self, value: Any) -> Any:
-        """The same value with nothing in it that the revision does not know."""
+        """Return the value without anything that the revision does not define."""
         kind: Any = value.__class__
         try:
             plan = self._plans[kind]
@@ -70,11 +70,11 @@ class Sieve:
             plan = self._plans[kind] = self._plan(kind)
         if plan is None:
             return value
-        # Conversions come first: they may need what the older form has no member for.
+        # Conversions run first: they may need members that the older form lacks.
         for convert in plan.converters:
             value = convert(value)
             if type(value) is not kind:
-                # It became something else, which may have edits of its own.
+                # The converted value may have its own edits.
                 return self.edit(value)
         changes: dict[str, Any] = {}
         for name in plan.without:
@@ -82,15 +82,15 @@ class Sieve:
                 changes[name] = UNSET
         for name in plan.below:
             before = getattr(value, name)
-            # No subclasses: capabilities have a plan of their own.
+            # No subclasses: capabilities have their own plan.
             items = before.__class__ is list or before.__class__ is dict
             after = self._edit_items(before) if items else self.edit(before)
             if after is not before:
                 changes[name] = after
         return replace(value, **changes) if changes else value
 
-    def touches(self, kind: type) -> bool:
-        """Whether values of this type, or of any type below it, may be edited."""
+    def has_edits(self, kind: type) -> bool:
+        """Whether values of this type, or of nested types, may be edited."""
         if kind not in self._below:
             self._below[kind] = frozenset(_reachable(kind))
         return any(
@@ -100,19 +100,19 @@ class Sieve:
         )
 
     def needles(self, kind: type) -> tuple[bytes, ...]:
-        """What values of ``kind`` hold, as we write them, in which something may have to be edited."""
-        short = self._shortcut(kind)
+        """Return byte strings that reveal, in encoded values of ``kind``, something to edit."""
+        short = self._encoded_edits(kind)
         if short is None or short.rewrite:
-            return (b"",)  # all of them do
+            return (b"",)  # matches every value
         return (*short.needles, *(b'"%b"' % name.encode() for name in short.without))
 
-    def passed(self, kind: type, data: bytes) -> bytes | None:
-        """``data``, a value of ``kind`` as its peer wrote it, as the revision knows it; None: it has to be read."""
+    def convert_encoded(self, kind: type, data: bytes) -> bytes | None:
+        """Convert ``data``, an encoded value of ``kind``; None: it must be decoded first."""
         try:
             short = self._shortcuts[kind]
         except KeyError:
-            short = self._shortcuts[kind] = self._shortcut(kind)
-        # A name may be written with escapes, too: then nothing can be told from the bytes.
+            short = self._shortcuts[kind] = self._encoded_edits(kind)
+        # Names may contain escapes. Then the bytes reveal nothing.
         if short is None or b"\\u" in data:
             return None
         for needle in short.needles:
@@ -125,10 +125,10 @@ class Sieve:
             rewrite(members)
         return msgspec.json.encode(members)
 
-    def _shortcut(self, kind: type) -> Shortcut | None:
-        """What the tables say of ``kind`` and all below it, in names as they travel; None: that cannot be told."""
+    def _encoded_edits(self, kind: type) -> EncodedEdits | None:
+        """Return the edits for encoded values of ``kind``; None if nested values need edits."""
         if not (isinstance(kind, type) and issubclass(kind, Struct)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return None  # a `Reader` stands there
+            return None  # a `Reader` is used instead
         rewrite: list[Callable[[dict[str, Raw]], None]] = []
         needles: dict[str, None] = {}
         for other in _reachable(kind):
@@ -142,14 +142,14 @@ class Sieve:
                 else:
                     return None
             if other is not kind:
-                needles |= dict.fromkeys(_travelling(other, self._without(other)))
+                needles |= dict.fromkeys(_json_names(other, self._without(other)))
         wanted = tuple(b'"%b"' % name.encode() for name in needles)
-        return Shortcut(frozenset(_travelling(kind, self._without(kind))), tuple(rewrite), wanted)
+        return EncodedEdits(frozenset(_json_names(kind, self._without(kind))), tuple(rewrite), wanted)
 
     def _edit_items(self, container: Any) -> Any:
-        """The list or dict with its items edited; the very same when there was nothing to edit.
+        """Edit the items of a list or dict. Returns the same object if nothing was edited.
 
-        Every result of a legacy client comes through here, so it calls nothing it need not.
+        Hot path: every result for a legacy client is processed here.
         """
         plans = self._plans
         edited: Any = None
@@ -164,15 +164,15 @@ class Sieve:
                 edited[key] = after
         return container if edited is None else edited
 
-    def _plan(self, kind: type) -> Plan | None:
+    def _plan(self, kind: type) -> DowngradePlan | None:
         without = tuple(dict.fromkeys(self._without(kind)))
         converters = tuple(table.convert[kind] for table in self._tables if kind in table.convert)
         below = tuple(
             name
             for name, types_below in _member_types(kind).items()
-            if name not in without and any(self.touches(other) for other in types_below)
+            if name not in without and any(self.has_edits(other) for other in types_below)
         )
-        return Plan(without, below, converters) if without or below or converters else None
+        return DowngradePlan(without, below, converters) if without or below or converters else None
 
     def _without(self, kind: type) -> Iterator[str]:
         for table in self._tables:
@@ -180,8 +180,8 @@ class Sieve:
                 yield from table.without.get(base, ())
 
 
-def _travelling(kind: type, names: Iterable[str]) -> list[str]:
-    """Members as they travel."""
+def _json_names(kind: type, names: Iterable[str]) -> list[str]:
+    """Return the JSON names of members."""
     wanted = set(names)
     return [field.encode_name for field in fields(kind) if field.name in wanted] if wanted else []
 
@@ -193,7 +193,7 @@ def _member_types(kind: type) -> dict[str, set[type]]:
 
 
 def _types_in(annotation: Any) -> Iterator[type]:
-    """The classes an annotation mentions: ``list[A | B]`` gives A and B."""
+    """Yield the classes in an annotation: ``list[A | B]`` gives A and B."""
     if isinstance(annotation, type) and not get_args(annotation):
         yield annotation
     for argument in get_args(annotation):

@@ -1,7 +1,7 @@
-"""What came and went with each revision: the tables that its row in `revisions` names.
+"""The edit tables of each revision, referenced by its row in `revisions`.
 
-A member that came is left out for all revisions before, or put in an older form by a conversion; what went is
-left out from then on.
+Members that a revision added are removed or converted for all earlier revisions. Members that it dropped are
+removed from then on.
 """
 
 from ... import model as m
@@ -21,11 +21,11 @@ from .conversions import (
 from .downgrade import Edits
 from .schema_edits import with_object_output, with_object_schema
 
-# --- 2025-03-26: audio, tool annotations, texts of progress, completions ---
+# --- 2025-03-26: audio, tool annotations, progress messages, completions ------------------------------------
 
 _without_completions = without_capabilities("completions")
 
-CAME_2025_03 = Edits(
+ADDED_2025_03 = Edits(
     without={m.Tool: ("annotations",), m.ProgressNotificationParams: ("message",)},
     convert={
         m.ServerCapabilities: _without_completions,
@@ -36,11 +36,11 @@ CAME_2025_03 = Edits(
     },
 )
 
-# --- 2025-06-18: titles, metadata below the top, structured output, links ---
+# --- 2025-06-18: titles, nested metadata, structured output, links ------------------------------------------
 
 _without_elicitation = without_capabilities("elicitation")
 
-CAME_2025_06 = Edits(
+ADDED_2025_06 = Edits(
     without={
         m.Metadata: ("title", "meta"),
         m.Implementation: ("title",),
@@ -70,18 +70,18 @@ CAME_2025_06 = Edits(
     },
 )
 
-# --- 2025-11-25: icons, tasks, URL questions, tools and several blocks in sampling ---
+# --- 2025-11-25: icons, tasks, URL elicitation, sampling with tools and several blocks ----------------------
 
 _unknown_to_clients = without_capabilities("tasks", "sampling.context", "sampling.tools")
 _without_tasks = without_capabilities("tasks")
-_no_tools = refuse("tools in sampling exist since 2025-11-25", "capability_not_supported")
+_no_tools = refuse("tools in sampling require revision 2025-11-25 or later", "capability_not_supported")
 
 
 def _older_client(capabilities: dict[str, object]) -> dict[str, object]:
     return plain_elicitation(_unknown_to_clients(capabilities))
 
 
-CAME_2025_11 = Edits(
+ADDED_2025_11 = Edits(
     without={
         m.Implementation: ("description", "icons", "website_url"),
         m.Metadata: ("icons",),
@@ -96,7 +96,7 @@ CAME_2025_11 = Edits(
         m.ServerCapabilities: _without_tasks,
         m.InitializeRequestParams: on_member("capabilities", _older_client),
         m.InitializeResult: on_member("capabilities", _without_tasks),
-        m.CreateTaskResult: refuse("tasks exist since 2025-11-25"),
+        m.CreateTaskResult: refuse("tasks require revision 2025-11-25 or later"),
         m.ElicitRequestParams: plain_form,
         m.CreateMessageRequestParams: one_block_messages,
         m.CreateMessageResult: one_block_result,
@@ -105,12 +105,12 @@ CAME_2025_11 = Edits(
     },
 )
 
-# --- 2026-07-28: modern results, rounds, output of any type; the tasks of the core are gone ---
+# --- 2026-07-28: modern results, input rounds, output of any type; core tasks are removed -------------------
 
 _ROUNDS = ("input_responses", "request_state")
 _modern_client = without_capabilities("tasks", "roots.listChanged")
 
-CAME_2026_07 = Edits(
+ADDED_2026_07 = Edits(
     without={
         m.Result: ("result_type",),
         m.CacheableResult: ("ttl_ms", "cache_scope"),
@@ -123,12 +123,14 @@ CAME_2026_07 = Edits(
         m.ToolResultContent: with_object_output,
         m.Tool: with_object_schema,
         m.ElicitRequestParams: with_elicitation_id,
-        m.InputRequiredResult: refuse("this revision asks with requests of the server, not with results"),
-        m.ExtensionCreateTaskResult: refuse("this revision tells a created task with a CreateTaskResult"),
+        m.InputRequiredResult: refuse(
+            "this revision has no input_required results; the server sends requests"
+        ),
+        m.ExtensionCreateTaskResult: refuse("this revision returns a created task as a CreateTaskResult"),
     },
 )
 
-WENT_2026_07 = Edits(
+REMOVED_2026_07 = Edits(
     without={
         m.Tool: ("execution",),
         m.CallToolRequestParams: ("task",),
@@ -141,6 +143,6 @@ WENT_2026_07 = Edits(
         m.ClientCapabilities: _modern_client,
         m.ServerCapabilities: _without_tasks,
         m.DiscoverResult: on_member("capabilities", _without_tasks),
-        m.CreateTaskResult: refuse("this revision tells a created task with an ExtensionCreateTaskResult"),
+        m.CreateTaskResult: refuse("this revision returns a created task as an ExtensionCreateTaskResult"),
     },
 )

@@ -1,10 +1,9 @@
-"""Output of any type on revisions whose output is always an object.
+"""Wrap structured output of any type for revisions that require an object.
 
-A tool that returns a list declares a list, and 2025-06-18 and 2025-11-25 want an object. Both the schema and
-the value are then put under one key, `WRAPPER`. The two edits see only one of the two, so they must agree
-without knowing each other: a value is wrapped when it is no object; a schema is wrapped when it admits no
-object, kept when it admits nothing else, and left out when it admits both, because then nobody could say
-which values are wrapped.
+A tool that returns a list declares a list, but 2025-06-18 and 2025-11-25 require an object. So both the
+schema and the value are wrapped under one key, `WRAPPER`. The two edits run independently and must agree. A
+value is wrapped if it is not an object. A schema is wrapped if it admits no object, kept if it admits only
+objects, and removed if it admits both, because then it would not determine which values are wrapped.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Shape = Literal["object", "other", "either"]
 
 
 def with_object_output(value: Any) -> Any:
-    """Wrap the structured content of a result when it is no object."""
+    """Wrap the structured content of a result if it is not an object."""
     content = value.structured_content
     if content is UNSET or _is_object(content):
         return value
@@ -38,7 +37,7 @@ def with_object_output(value: Any) -> Any:
 
 
 def _on_members(members: dict[str, Raw]) -> None:
-    """The same, of a result as it was written."""
+    """The same for an encoded result."""
     content = members.get("structuredContent")
     if content is not None and not bytes(content).startswith(b"{"):
         members["structuredContent"] = Raw(b'{"%b":%b}' % (WRAPPER.encode(), bytes(content)))
@@ -48,7 +47,7 @@ with_object_output.on_members = _on_members  # pyright: ignore[reportFunctionMem
 
 
 def with_object_schema(tool: Tool) -> Tool:
-    """Give a tool's output schema an object at its root, or leave the schema out."""
+    """Make the root of a tool's output schema an object, or remove the schema."""
     schema = tool.output_schema
     if schema is UNSET or schema.get("type") == "object":
         return tool
@@ -62,12 +61,12 @@ def _with_object_root(schema: Schema) -> Schema | UnsetType:
     try:
         return UNSET if shape == "either" else _wrapped(schema)
     except RecursionError:
-        return UNSET  # nested without end; the other tools of the list need not suffer for it
+        return UNSET  # infinite nesting; other tools of the list are not affected
 
 
 _OBJECTS: Final = (dict, Struct)
 _OTHERS: Final = (str, int, float, list, tuple, set, frozenset, type(None))
-"""As tuples made once: every structured result of an older revision is looked at, and ``a | b`` makes a new object."""
+"""Constant tuples: ``a | b`` would create an object for every structured result."""
 
 
 def _is_object(content: Any) -> bool:
@@ -77,7 +76,7 @@ def _is_object(content: Any) -> bool:
         return False
     if isinstance(content, Raw):
         return bytes(content).lstrip()[:1] == b"{"
-    return is_object(msgspec.to_builtins(content))  # dataclasses and their like
+    return is_object(msgspec.to_builtins(content))  # dataclasses and similar types
 
 
 def _shape(schema: Any, root: Schema, depth: int) -> Shape:
@@ -107,7 +106,7 @@ def _common(shapes: set[Shape]) -> Shape:
 
 def _wrapped(schema: Schema) -> Schema:
     inner = {key: value for key, value in schema.items() if key != "$schema"}
-    # A schema with an identifier of its own is the root of its references wherever it stands.
+    # A schema with its own ``$id`` stays the root of its references.
     moved = inner if "$id" in inner else _moved(inner)
     outer: Schema = {
         "type": "object",
@@ -119,7 +118,7 @@ def _wrapped(schema: Schema) -> Schema:
 
 
 def _moved(schema: Any) -> Any:
-    """The schema with its references pointing to where it stands now."""
+    """Return the schema with its references adapted to its new position."""
     if is_list(schema):
         return [_moved(item) for item in schema]
     if not is_object(schema):

@@ -24,7 +24,7 @@ from ....drivers.requests import OutgoingRequest
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ....kinds import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from ....wire.frames import Frame, decode
-from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
+from ....wire.headers import VERSION_HEADER, cached_routing_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
@@ -409,7 +409,7 @@ class StreamableLink(HttpLink):
         row = METHODS.get(outgoing.method)
         if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
             name = getattr(outgoing.params, _MEMBERS[row.name_header])
-        made = kept_headers if name is None or len(name) <= HEADER_NAME_KEPT else routing_headers
+        made = cached_routing_headers if name is None or len(name) <= HEADER_NAME_KEPT else routing_headers
         return {**POST_HEADERS, **own, **made(revision.name, outgoing.method, name)}
 
     def _session_headers(self, revision: Revision) -> dict[str, str]:

@@ -25,7 +25,7 @@ from ....errors import NAME_ECHO, DovetailError, ProtocolError, Refusal, RemoteP
 from ....model import ClientCapabilities
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
-from ....wire.headers import doubled
+from ....wire.headers import duplicate_error
 from ....wire.revisions import ASSUMED, BY_NAME
 from .body_reader import Work
 from .ended_sessions import EndedSessions
@@ -108,7 +108,7 @@ class SessionHandler:
         frame, exchange = posted.frame, posted.exchange
         opens = isinstance(frame, Frame) and frame.method == INITIALIZE
         if posted.routing.duplicated:
-            return refuse(exchange, self.service.admission, doubled(posted.routing), status=400)
+            return refuse(exchange, self.service.admission, duplicate_error(posted.routing), status=400)
         if isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
             return self._refuse_unreadable(posted, frame)
         if self.options.stateless:
@@ -417,7 +417,7 @@ def _problem(posted: Posted, session: Session, bends: Callable[[str], bool]) -> 
     """Why a message does not fit this session, or None."""
     version, frame = posted.routing.version, posted.frame
     if posted.routing.duplicated:
-        return doubled(posted.routing)
+        return duplicate_error(posted.routing)
     if version is not None and version != (name := session.revision.name):
         if not bends("version-not-negotiated"):
             text = f"MCP-Protocol-Version differs from the negotiated {name}: {version[:NAME_ECHO]!r}"
