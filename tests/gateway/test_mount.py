@@ -313,7 +313,7 @@ async def test_tasks_of_the_child_are_tasks_of_the_parent(revision: str) -> None
 )
 def test_the_rule_of_addresses_can_be_undone(prefix: str, name: str) -> None:
     naming = Naming(prefix)
-    assert naming.name(name) == f"{prefix}_{name}"
+    assert naming.name(name) == naming.tool(name) == f"{prefix}_{name}"
     for uri in (f"scheme://{name}", f"scheme://host/{name}", f"urn:{name}"):
         assert naming.inner_uri(naming.uri(uri)) == uri
 

@@ -155,7 +155,8 @@ class LateServer:
 
         waiting: Any = None
         while line := await reader.readline():
-            match json.loads(line):
+            message: Any = json.loads(line)
+            match message:
                 case {"method": "initialize", "id": id}:
                     info = {"name": "late", "version": "1"}
                     named = {

@@ -181,7 +181,7 @@ async def test_the_newest_version_is_the_newest_that_the_caller_may_use(way: str
                 assert (await client.call_tool("price")).text == newest
                 assert (await client.call_tool("price", version="1.0")).text == "1.0"
         async with Client(url, auth="b", revision=revision) as client:
-            with pytest.raises(Refusal, match="needs the scopes: new"):
+            with pytest.raises(Refusal, match="required: new"):
                 await client.call_tool("price", version="3.0")
 
 

@@ -29,7 +29,7 @@ from .collisions import known, shown_by
 from .extension_methods import OwnMethods
 from .list_merging import MergedLists
 from .mounted_skills import offer_skills
-from .naming import Naming
+from .naming import Naming, may_be_shortened
 from .providers import LISTS, Mount, Part, ServerPart
 from .resource_visibility import Sight
 from .selectors import Traits
@@ -98,7 +98,7 @@ class Mounts(MergedLists):
         Raises:
             RegistrationError: the prefix is taken, a name is taken, or a server would be mounted in itself.
         """
-        naming = Naming(prefix)
+        naming = Naming(prefix, self._server.max_name_length)
         if naming.prefix in self._prefixed:
             taken = self._prefixed[naming.prefix].part.label
             raise RegistrationError(f"the prefix {prefix!r} of {part.label} is taken by {taken}")
@@ -148,7 +148,7 @@ class Mounts(MergedLists):
         """Offer what the part offers. What was offered once stays."""
         server, offered = self._server, mount.part.capabilities
         for name, found in mount.part.param_headers.items():
-            server.param_headers[mount.naming.name(name)] = found
+            server.param_headers[mount.naming.tool(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
             if (settings := offered.view(name)) is not None and name not in server.capabilities:
                 server.add_capability(name, settings)
@@ -201,6 +201,10 @@ class Mounts(MergedLists):
 
     def _owners_of_name(self, name: str) -> Iterator[tuple[Mount, str]]:
         """Whose ``name`` may be, the longest prefix first: the cost is that of the name, not of the parts."""
+        base, at, version = name.partition("@")
+        if may_be_shortened(base, self._server.max_name_length):
+            for mount, inner in self._shortened(base):
+                yield mount, f"{inner}{at}{version}"
         end = name.rfind("_")
         while end > 0:
             mount = self._prefixed.get(name[:end])
@@ -209,6 +213,25 @@ class Mounts(MergedLists):
             end = name.rfind("_", 0, end)
         for mount in self._bare:
             yield mount, name
+
+    def _shortened(self, name: str) -> list[tuple[Mount, str]]:
+        """Whose tool was given the shortened ``name``, and what it is called there."""
+        mounts = self._prefixed.values()
+        found = [(each, each.naming.shortened[name]) for each in mounts if name in each.naming.shortened]
+        if not found:  # another process may have listed it
+            owners = [each for each in mounts if name in map(each.naming.tool, each.part.tool_names())]
+            found = [(each, each.naming.shortened[name]) for each in owners]
+        return found
+
+    def limit_names(self, limit: int) -> None:
+        """Give the tools of prefixed mounts names of at most ``limit`` characters from now on."""
+        for mount in self.mounts:
+            mount.naming.limit = limit
+            mount.naming.shortened.clear()
+            mount.renamed.clear()
+        self._routes.clear()
+        self._merged.clear()
+        self._server.changed("tools")
 
     def owners_of_uri(self, uri: str) -> Iterator[tuple[Mount, str]]:
         _, separator, rest = uri.partition("://")
@@ -237,7 +260,7 @@ class Mounts(MergedLists):
         if found is None:
             return ()
         mount, inner = found
-        return [replace(one, key=mount.naming.name(one.key)) for one in await mount.part.traits(inner, call)]
+        return [replace(one, key=mount.naming.tool(one.key)) for one in await mount.part.traits(inner, call)]
 
     def component(self, kind: ListName, name: str) -> Component | None:
         """What is known here of a component of a part, under the name it has here."""
@@ -261,7 +284,7 @@ class Mounts(MergedLists):
         for mount, inner in self._owners_of_name(call.params.name):
             meant = mount.part.unwrapped(call.with_params(replace(call.params, name=inner)))
             if meant is not None:
-                return meant.with_params(replace(meant.params, name=mount.naming.name(meant.params.name)))
+                return meant.with_params(replace(meant.params, name=mount.naming.tool(meant.params.name)))
         return None
 
     def task_tool(self, name: str) -> TaskTool | None:

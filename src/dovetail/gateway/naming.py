@@ -3,10 +3,14 @@
 A prefix joins the names of tools and prompts with an underscore. Of a URI it becomes the first segment
 (``city://oslo`` is ``city://weather/oslo``); a URI without segments has it before the scheme (``urn:x`` is
 ``weather+urn:x``). Templates follow the same rule, so an expanded template is the URI it stands for.
+
+The name of a tool with its prefix has 64 characters at most, because several model APIs reject longer ones. In a longer
+name a hash of the whole name replaces the end, so every process of a server gives the same name.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -15,6 +19,7 @@ from msgspec.structs import replace
 
 from ..errors import RegistrationError
 from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
+from ..server.composition import NAME_LENGTH
 from ..shapes import is_object
 from ..wire.dialects.contents import LINK
 from ..wire.dialects.dialect import VENDOR
@@ -23,7 +28,11 @@ LISTINGS_KEPT: Final = 256
 """Lists put together for different callers, and collisions that are reported."""
 PREFIX_LENGTH: Final = 64
 """Characters of a prefix."""
-
+HASH_LENGTH: Final = 8
+"""Characters of the hash at the end of a shortened name."""
+SHORTENED_KEPT: Final = 10_000
+"""Shortened names of one mount that are remembered."""
+_SHORTENED: Final = re.compile(r"_[0-9a-f]{8}$")
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
 
@@ -31,19 +40,36 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
 class Naming:
     """The names under which a mounted service is shown; without a prefix they stay as they are."""
 
-    __slots__ = ("_head", "prefix")
+    __slots__ = ("_head", "limit", "prefix", "shortened")
 
-    def __init__(self, prefix: str | None) -> None:
+    def __init__(self, prefix: str | None, limit: int = NAME_LENGTH) -> None:
         if prefix and (len(prefix) > PREFIX_LENGTH or not _PREFIX.fullmatch(prefix)):
             raise RegistrationError(
                 f"the prefix {prefix[:PREFIX_LENGTH]!r} is none: letters, digits, '-', '.' and single '_'"
             )
         self.prefix = prefix or ""
         self._head = f"{prefix}_" if prefix else ""
+        self.limit = limit
+        self.shortened: dict[str, str] = {}
+        """The inner names of the tools whose outer names are shortened."""
 
     def name(self, inner: str) -> str:
-        """The name of a tool or prompt as others see it."""
+        """The name of a prompt as others see it."""
         return self._head + inner
+
+    def tool(self, inner: str) -> str:
+        """The name of a tool as others see it; ``name@version`` keeps its version."""
+        if not self._head or len(self._head) + len(inner) <= self.limit:
+            return self._head + inner
+        base, at, version = inner.partition("@")
+        whole = self._head + base
+        if len(whole) > self.limit:
+            digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
+            whole = f"{whole[: self.limit - HASH_LENGTH - 1]}_{digest}"
+            if len(self.shortened) >= SHORTENED_KEPT:
+                self.shortened.clear()  # those that are called are found again
+            self.shortened[whole] = base
+        return f"{whole}{at}{version}"
 
     def uri(self, inner: str) -> str:
         """The URI, or template of URIs, as others see it."""
@@ -65,6 +91,8 @@ class Naming:
 
     def renamed(self, kind: str, inner: str) -> str:
         """The name or address of something of ``kind`` as others see it."""
+        if kind == "tools":
+            return self.tool(inner)
         return self.uri(inner) if kind in ("resources", "templates") else self.name(inner)
 
     # --- what is said of them --------------------------------------------------------------------------------------
@@ -77,7 +105,7 @@ class Naming:
             return replace(inner, uri=self.uri(inner.uri))
         if kind == "templates":
             return replace(inner, uri_template=self.uri(inner.uri_template))
-        found = replace(inner, name=self.name(inner.name))
+        found = replace(inner, name=self.renamed(kind, inner.name))
         if (
             kind == "tools"
             and inner.meta
@@ -91,6 +119,11 @@ class Naming:
     def result(self, result: Any) -> Any:
         """A result with the URIs of this service as others see them: contents that were read, links in content."""
         return relocated(result, self.uri) if self.prefix else result
+
+
+def may_be_shortened(name: str, limit: int) -> bool:
+    """Whether ``name`` looks like one that `Naming.tool` has shortened."""
+    return len(name) == limit and _SHORTENED.search(name) is not None
 
 
 def relocated(result: Any, uri: Callable[[str], str]) -> Any:

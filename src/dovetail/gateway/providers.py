@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -63,6 +63,10 @@ class Part(Protocol):
     @property
     def capabilities(self) -> ServerCapabilities:
         """What it offers, as far as known."""
+        ...
+
+    def tool_names(self) -> Iterable[str]:
+        """The names of its tools, as far as they are known without a request."""
         ...
 
     @property
@@ -191,6 +195,15 @@ class ServerPart:
     @property
     def capabilities(self) -> ServerCapabilities:
         return self.server.capabilities
+
+    def tool_names(self) -> Iterable[str]:
+        from .collisions import shown_by  # which imports this module
+
+        yield from (name for name, _ in shown_by(self, "tools"))
+        composition = self.server.composition
+        for mount in () if composition is None else composition.mounts:
+            if not isinstance(mount.part, ServerPart):  # of which `shown_by` knows nothing
+                yield from map(mount.naming.tool, mount.part.tool_names())
 
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:

@@ -290,6 +290,9 @@ class RemotePart:
             return found
         return m.ServerCapabilities({**found, "completions": {}})
 
+    def tool_names(self) -> Iterable[str]:
+        return {name for upstream in self._connections for name in upstream.traits}
+
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
         return {} if self._example is None else self._example.param_headers

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypedDict, Unpack, cast
 
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel, Notice
 from ..core.rights import Rights
 from ..drivers.middleware_chain import Component
+from ..errors import RegistrationError
 from ..stores.base import Store
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from .server import Server
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
+
+
+NAME_LENGTH: Final = 64
+"""The longest tool name that several model APIs accept."""
+SHORTEST_LIMIT: Final = 24
 
 
 class ViewOptions(TypedDict, total=False):
@@ -49,6 +55,8 @@ class TransformOptions(ViewOptions, total=False):
     beginning of its name."""
     max_bytes: int
     """Bytes a result may have; more is given in pages."""
+    max_name_length: int
+    """Characters that the name of a mounted tool may have with its prefix, from 24 on; by default 64."""
 
 
 class TaskTool(Struct, frozen=True):
@@ -68,6 +76,10 @@ class Composition(Protocol):
     @property
     def mounts(self) -> Sequence[Mount]:
         """What is mounted, in this order."""
+        ...
+
+    def limit_names(self, limit: int) -> None:
+        """Give the tools of prefixed mounts names of at most ``limit`` characters from now on."""
         ...
 
     async def start(self) -> None: ...
@@ -158,6 +170,8 @@ class Composing:
     """The store of the server that this one is mounted in."""
     transforms: TransformChain | None = None
     """What is made of the components before anybody sees them; None without."""
+    max_name_length = NAME_LENGTH
+    """Characters that the name of a mounted tool may have with its prefix."""
 
     @classmethod
     def from_openapi(
@@ -195,6 +209,8 @@ class Composing:
         ``transform(rename={"add": "cart_add"}, preset_arguments={"add": {"currency": "EUR"}})``.
 
         ``schemas`` writes them as some clients need them, ``max_bytes`` gives large results in pages.
+        ``max_name_length`` is the longest name of a mounted tool with its prefix: of a longer one, a hash replaces the
+        end.
 
         Tools and prompts are chosen by name, resources and templates by address, tools also as ``version:>=2`` or
         ``add@1.0``, all of them as ``tag:admin``; ``prompt:add`` is no tool. ``include`` leaves out nothing of a kind
@@ -215,8 +231,17 @@ class Composing:
             transforms.write_schemas(schemas)
         if max_bytes is not None:
             transforms.limit_results(max_bytes)
+        if "max_name_length" in options:
+            self._limit_names(options.pop("max_name_length"))
         if options:
             transforms.add_view(View(**cast("ViewOptions", options)))
+
+    def _limit_names(self, limit: int) -> None:
+        if not isinstance(limit, int) or limit < SHORTEST_LIMIT:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(f"max_name_length is a number from {SHORTEST_LIMIT} on, not {limit!r}")
+        self.max_name_length = limit
+        if self.composition is not None:
+            self.composition.limit_names(limit)
 
     def hide(self, *names: str, tags: Collection[str] = ()) -> None:
         """Hide these, and all with one of ``tags``, until a handler shows them with ``await ctx.show(…)``.
