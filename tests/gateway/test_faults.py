@@ -63,6 +63,27 @@ async def test_a_server_that_dies_in_the_middle_of_a_call(front: str) -> None:
 
 @pytest.mark.parametrize("front", FRONTS)
 @run
+async def test_a_call_before_the_server_is_connected_again_fails_as_unavailable(front: str) -> None:
+    proxy = Proxy([sys.executable, STUB, ""])
+    async with Client(proxy, revision=front) as client:
+        with pytest.raises(DovetailError, match="went away"):
+            await client.call_tool("die")
+
+        kinds = set[str]()
+
+        async def answer() -> str | None:
+            try:
+                return (await client.call_tool("ok")).text
+            except DovetailError as error:
+                kinds.add(error.kind)
+                return None
+
+        assert (await found(answer)).startswith("ok")
+        assert kinds <= {"dependency_failed"}
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@run
 async def test_a_server_that_dies_in_the_middle_of_a_question(front: str) -> None:
     async with beside(front=front) as clients:
         with pytest.raises(DovetailError, match="bad went away"):

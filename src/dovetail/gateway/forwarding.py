@@ -34,6 +34,7 @@ from ..errors import (
     Refusal,
     RequestTimeout,
     SessionLost,
+    StateError,
     TransportError,
 )
 from ..kinds import KINDS
@@ -233,7 +234,7 @@ class Passing:
             result = await upstream.client.forward(
                 call.method, params, asking, timeout=timeout, repeat=repeat
             )
-        except (TransportError, RequestTimeout, AuthError) as error:
+        except (TransportError, RequestTimeout, AuthError, StateError) as error:
             if isinstance(error, RequestTimeout):
                 upstream.abandon()
             raise _unreachable(error, upstream.name) from error
@@ -304,7 +305,7 @@ class Passing:
         except asyncio.CancelledError:
             await handle.abandon()
             raise
-        except (TransportError, RequestTimeout) as error:
+        except (TransportError, RequestTimeout, StateError) as error:
             raise _unreachable(error, self.upstream.name) from error
 
     async def _detach(self) -> None:
@@ -410,11 +411,17 @@ def no_access(error: AuthError, label: str) -> ProtocolError:
     )
 
 
-def _unreachable(error: TransportError | RequestTimeout | AuthError, label: str) -> ProtocolError:
+def _unreachable(
+    error: TransportError | RequestTimeout | AuthError | StateError, label: str
+) -> ProtocolError:
     if isinstance(error, AuthError):
         return no_access(error, label)
     maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
     # What exactly went wrong names addresses and commands, which are nobody's business in front.
     log.warning("%s did not answer: %s", label, error.message)
-    what = "did not answer in time" if isinstance(error, RequestTimeout) else "went away"
+    what = "went away"
+    if isinstance(error, RequestTimeout):
+        what = "did not answer in time"
+    elif isinstance(error, StateError):
+        what = "is not connected"
     return ProtocolError("dependency_failed", f"{label} {what}", data={"maybeExecuted": maybe})
