@@ -100,6 +100,7 @@ PROMISED = [
 
 CONTEXT = [
     "ask_all",
+    "confirm",
     "cancelled",
     "client_capabilities",
     "client_info",

@@ -47,7 +47,7 @@ async def test_a_server_that_verifies_does_not_listen_where_nobody_can_be_verifi
     server = Server("x", "1", auth=StaticTokens({"t": "ann"}))
     with pytest.raises(TransportError, match="client certificates"):
         await tcp.listen(server)
-    listener = await tcp.listen(server, allow_remote=True)
+    listener = await tcp.listen(server, allow_anonymous=True)
     await listener.close()
 
 

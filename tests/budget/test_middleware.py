@@ -78,7 +78,7 @@ def test_a_rate_limit_costs_five_calls_at_most(face: str, options: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("options", "most"), [({}, REFUSED_CALLS), ({"block": 60, "violations": 1}, BLOCKED_CALLS)]
+    ("options", "most"), [({}, REFUSED_CALLS), ({"block_period": 60, "block_threshold": 1}, BLOCKED_CALLS)]
 )
 @run
 async def test_a_refused_message_costs_little_and_that_of_a_blocked_client_less(

@@ -27,16 +27,16 @@ MARKED = {
     "sdk/registering": "registered twice",
 }
 STRICTER = [
-    {"a": "3", "b": 4},
     {"a": 1, "c": 1},
-    {"name": "Ada", "note": None, "count": "2"},
-    {"point": '{"x": 1}', "box": {"width": "2"}, "color": "blue", "when": "2024-05-06", "either": "x"},
-    {"point": {"x": 1}, "box": {"width": 2}, "many": '[{"x": 3}]', "table": '{"a": 1}'},
-    {"values": [1, "2"], "flag": "true", "ratio": "1.5"},
-    {"values": "[1, 2]"},
     {"topic": "a", "other": "b"},
 ]
-"""Arguments that ours refuse by design: texts for numbers and lists, unknown names."""
+"""Arguments that Dovetail refuses by design: unknown names."""
+COERCED = [
+    {"point": '{"x": 1}', "box": {"width": "2"}, "color": "blue", "when": "2024-05-06", "either": "x"},
+    {"point": {"x": 1}, "box": {"width": 2}, "many": '[{"x": 3}]', "table": '{"a": 1}'},
+    {"values": "[1, 2]"},
+]
+"""Texts for lists and objects: Dovetail reads them as the declared types, as some versions of the originals do."""
 OTHERWISE = {
     "some_bytes": ["YWJj"],  # bytes are base64 in JSON
     "typed": [
@@ -122,6 +122,8 @@ def test_a_migrated_miniature_says_what_it_said_before(name: str) -> None:
         for mine, other in zip(ours[kind], theirs[kind], strict=True):
             if mine[1] in STRICTER:
                 assert said(mine[-1]) == "failed", mine
+            elif mine[1] in COERCED:
+                assert said(mine[-1]) != "failed", mine
             elif said(mine[-1]) != said(other[-1]):
                 assert name.startswith("sdk"), mine
                 assert said(mine[-1]) == OTHERWISE[mine[0]], mine
@@ -199,7 +201,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 # the server's class
-from dovetail import Context, Request, Response, Server, TextContent  # from the SDK
+from dovetail import Context, RouteRequest, RouteResponse, Server, TextContent  # from the SDK
 
 NOTES = {"a": "first"}   # all of them
 
@@ -224,8 +226,8 @@ def shout(text: str) -> TextContent:
 
 
 @mcp.route("/health", methods=["GET"])
-async def health(request: Request) -> Response:
-    return Response({"said": request.query["x"]}, status=201)
+async def health(request: RouteRequest) -> RouteResponse:
+    return RouteResponse({"said": request.query["x"]}, status=201)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def test_the_socket_file_of_a_later_server_is_left_alone(tmp_path: Path) -> None
 
 def test_beyond_loopback_needs_a_word() -> None:
     for workers in (1, 2):
-        with pytest.raises(DovetailError, match="allow_remote"):
+        with pytest.raises(DovetailError, match="allow_anonymous"):
             build().run("http", host="0.0.0.0", port=0, workers=workers)
     with pytest.raises(DovetailError, match="no option 'prot'"):
         build().run("http", prot=1)
@@ -206,7 +206,7 @@ def test_beyond_loopback_needs_a_word() -> None:
         check=False,
     )
     assert ended.returncode == 1
-    assert "--allow-remote" in ended.stderr
+    assert "--allow-anonymous" in ended.stderr
 
 
 @run

@@ -257,11 +257,11 @@ async def test_nobody_listening_and_nobody_answering_are_told_apart() -> None:
 @run
 async def test_an_address_others_can_reach_has_to_be_wanted() -> None:
     for host in ("0.0.0.0", "::", None, "example.org"):
-        with pytest.raises(TransportError, match="allow_remote"):
+        with pytest.raises(TransportError, match="allow_anonymous"):
             await tcp.listen(Parrot(), host)
     for host in ("localhost", "127.0.0.5", "::1"):
         assert is_loopback(host)
-    listener = await tcp.listen(Parrot(), "0.0.0.0", allow_remote=True)
+    listener = await tcp.listen(Parrot(), "0.0.0.0", allow_anonymous=True)
     await listener.close()
 
 

@@ -50,12 +50,14 @@ def add_transports(result: argparse.ArgumentParser) -> None:
     add("--ws", action="store_true", help="serve WebSockets at /mcp")
     add("--tcp", type=_tcp, metavar="HOST:PORT", help="serve newline-framed messages over TCP")
     add("--unix", metavar="PATH", help="serve newline-framed messages over a Unix socket")
-    result.add_argument("--host", default="127.0.0.1", help="the address to bind (default: 127.0.0.1)")
+    result.add_argument("--host", help="the address to bind (default: 127.0.0.1)")
     result.add_argument(
-        "--port", type=option_sources.PORT, default=8000, help="the port to bind (default: 8000)"
+        "--port", type=option_sources.PORT, help="the port to bind (default: $PORT, else 8000)"
     )
     result.add_argument(
-        "--allow-remote", action="store_true", help="permit other machines to connect without authentication"
+        "--allow-anonymous",
+        action="store_true",
+        help="permit other machines to connect without authentication",
     )
     result.add_argument("--json", action="store_true", help="print the address on stderr as JSON")
     group = result.add_argument_group("with --http, --sse or --ws")
@@ -70,6 +72,17 @@ def add_transports(result: argparse.ArgumentParser) -> None:
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
     group.add_argument("--keyfile", metavar="FILE", help="the private key of the certificate")
     group.add_argument("--client-ca", metavar="FILE", help="require client certificates of these authorities")
+    group.add_argument(
+        "--public",
+        action="store_true",
+        help="bind 0.0.0.0; the server must authenticate its callers, or --allow-anonymous is needed",
+    )
+    group.add_argument(
+        "--trusted-proxy",
+        action="append",
+        metavar="CIDR",
+        help="a reverse proxy whose X-Forwarded headers are believed; repeatable",
+    )
     group.add_argument(
         "--allowed-host", action="append", metavar="NAME", help="a further Host header to accept; repeatable"
     )
@@ -145,6 +158,10 @@ def check_transport(
     parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
 ) -> None:
     """End the command if an HTTP option was given without HTTP. Variables may be meant for other commands."""
+    if options.public:
+        if options.host not in (None, PUBLIC):
+            parsing.error(f"--public binds {PUBLIC}: give either --public or --host {options.host}")
+        options.host = PUBLIC
     idle = [f"--{name.replace('_', '-')}" for name in _HTTP_OPTIONS if getattr(given, name) is not None]
     if idle and not (options.http or options.sse or options.ws):
         parsing.error(f"{', '.join(idle)}: add --http, --sse or --ws")
@@ -211,14 +228,16 @@ def serve(server: Server, options: argparse.Namespace) -> int:
     return http_serving.run(service, workers=options.workers, **_http_options(options))
 
 
+PUBLIC: Final = "0.0.0.0"
+"""The address of ``--public``: every interface of the machine."""
 _PASSED_ON: Final = (
-    "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_remote", "stateless", "json_only", "metrics",
+    "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_anonymous", "stateless", "json_only", "metrics",
     "json",
 )  # fmt: skip
 """Options that `http_serving.run` takes with the same names."""
 _HTTP_OPTIONS: Final = (
-    *(name for name in _PASSED_ON if name not in ("allow_remote", "json")),
-    "workers", "allowed_host", "allowed_origin",
+    *(name for name in _PASSED_ON if name not in ("allow_anonymous", "json")),
+    "workers", "allowed_host", "allowed_origin", "public", "trusted_proxy",
 )  # fmt: skip
 """Options of HTTP only."""
 
@@ -237,7 +256,7 @@ def _run_stream(server: Server, options: argparse.Namespace) -> int:
     if options.unix:
         return tcp.run(server, None, None, path=options.unix, ready=ready)
     host, port = address(options.tcp)
-    return tcp.run(server, host, port, allow_remote=options.allow_remote, ready=ready)
+    return tcp.run(server, host, port, allow_anonymous=options.allow_anonymous, ready=ready)
 
 
 def address(value: str) -> tuple[str, int]:
@@ -261,5 +280,6 @@ def _http_options(options: argparse.Namespace) -> dict[str, Any]:
         "announce": "ws" if options.ws else "sse" if options.sse else "http",
         "allowed_hosts": tuple(options.allowed_host or ()),
         "allowed_origins": tuple(options.allowed_origin or ()),
-        **{name: value for name, value in vars(options).items() if name in _PASSED_ON},
+        "trusted_proxies": tuple(options.trusted_proxy or ()),
+        **{name: value for name, value in vars(options).items() if name in _PASSED_ON and value is not None},
     }

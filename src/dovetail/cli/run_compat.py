@@ -9,6 +9,7 @@ from ..compat.command import run as run_program
 from ..compat.find import Program, is_original
 from ..compat.hosting import ServeOptions
 from ..compat.versions import CompatError
+from ..transports.bind_address import default_port
 from . import target
 
 _SERVED_BY_ASGI: Final = ("allowed_hosts", "allowed_origins", "stateless", "json_only", "metrics")
@@ -35,9 +36,10 @@ def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> i
     if options.workers > 1:
         raise CompatError("--workers: a server of FastMCP or the SDK runs in one process")
     target.prepare(options)
-    serving = ServeOptions(transport="stdio", host=options.host, port=options.port, uds=options.uds)
+    port = default_port() if options.port is None else options.port
+    serving = ServeOptions(transport="stdio", host=options.host or "127.0.0.1", port=port, uds=options.uds)
     serving.certfile, serving.keyfile = options.certfile, options.keyfile
-    serving.allow_remote, serving.json = options.allow_remote, options.json
+    serving.allow_anonymous, serving.json = options.allow_anonymous, options.json
     serving.http = {name: http[name] for name in _SERVED_BY_ASGI}
     if options.http or options.sse:
         serving.transport = "sse" if options.sse else "http"

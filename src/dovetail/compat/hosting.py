@@ -31,7 +31,7 @@ class ServeOptions(Struct, kw_only=True):
     """The Unix socket of ``--unix``."""
     certfile: str | None = None
     keyfile: str | None = None
-    allow_remote: bool = False
+    allow_anonymous: bool = False
     json: bool = False
     http: dict[str, Any] = {}
     """Options of `dovetail.Server.asgi`."""
@@ -56,17 +56,17 @@ class Host:
         return _HEALTH | {"/metrics"} if self.options.http.get("metrics") else _HEALTH
 
     def check(self) -> None:
-        """Refuse an address that other machines can reach, unless that is options.
+        """Refuse an address that other machines can reach, unless the options permit it.
 
         Raises:
             CompatError: the server would listen on one.
         """
         options = self.options
         local = options.uds is not None or options.transport in ("stdio", "unix") or is_loopback(options.host)
-        if not local and not options.allow_remote:
+        if not local and not options.allow_anonymous:
             raise CompatError(
                 f"{options.host} can be reached from other machines, and Dovetail cannot see whether this server "
-                "authenticates its clients: add --allow-remote if it does"
+                "authenticates its clients: add --allow-anonymous if it does"
             )
 
     def begin(self) -> None:
@@ -113,7 +113,7 @@ class Host:
             adapter.proxy,
             options.host,
             options.port,
-            allow_remote=options.allow_remote,
+            allow_anonymous=options.allow_anonymous,
             stop=self.stop,
             ready=ready,
         )

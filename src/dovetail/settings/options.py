@@ -153,11 +153,15 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     json_only: bool = False
     """Never respond with an event stream; clients then need to accept only ``application/json``."""
     stateless: bool = False
-    """Create no session for legacy clients: each POST is independent and the server sends no requests."""
+    """Create no session for legacy clients: each POST is independent and the server sends no requests. An
+    ``Mcp-Session-Id`` that a platform adds is ignored."""
     allowed_hosts: tuple[str, ...] = ()
     """Further ``Host`` names (``name`` or ``name:port``). Loopback names are always allowed on loopback."""
     allowed_origins: tuple[str, ...] = ()
     """``Origin`` values of web pages that may call the server, exactly as browsers send them."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks (CIDR) of reverse proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed;
+    applies to the built-in HTTP server."""
     cors: bool = False
     """Respond to CORS preflights of ``allowed_origins``."""
     principal: Callable[[Mapping[str, Any]], Any] | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..errors import DovetailError
 from ..settings import HttpOptions
@@ -22,11 +23,25 @@ HTTP_BACKLOG: Final = 2048
 """Connections that may wait to be accepted."""
 
 
+def default_port() -> int:
+    """The port of a server that is given none: ``$PORT``, which hosting platforms set, else 8000.
+
+    Raises:
+        DovetailError: ``$PORT`` is not a port.
+    """
+    text = os.environ.get("PORT") or "8000"
+    if not text.isdecimal() or int(text) > 65535:
+        raise DovetailError(
+            f"the variable PORT is {text!r}: set it to a number from 0 to 65535, or use --port"
+        )
+    return int(text)
+
+
 class BindAddress(Struct, frozen=True, kw_only=True):
     """Where an HTTP server listens, and how it announces itself."""
 
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: int = field(default_factory=default_port)
     uds: str | None = None
     certfile: str | None = None
     keyfile: str | None = None

@@ -215,17 +215,17 @@ async def listen(
     connections: int = TCP_CONNECTIONS,
     idle: float | None = TCP_IDLE_SECONDS,
     grace: float = GRACE_SECONDS,
-    allow_remote: bool = False,
+    allow_anonymous: bool = False,
 ) -> Listener:
     """Serve ``service`` on a TCP port, or on the Unix socket ``path``; with ``ssl`` over TLS.
 
     There is no authentication but that of TLS client certificates, so without those an address that others can
-    reach needs ``allow_remote=True``.
+    reach needs ``allow_anonymous=True``.
 
     Raises:
-        TransportError: the address cannot be used, or may not without ``allow_remote``.
+        TransportError: the address cannot be used, or may not without ``allow_anonymous``.
     """
-    if not allow_remote and (ssl is None or ssl.verify_mode != CERT_REQUIRED):
+    if not allow_anonymous and (ssl is None or ssl.verify_mode != CERT_REQUIRED):
         _check_strangers(service, host, path)
     listener = Listener(service, connections=connections, idle=idle, grace=grace)
     try:
@@ -239,13 +239,13 @@ def _check_strangers(service: Service, host: str | None, path: str | None) -> No
     if service.auth is not None:
         raise TransportError(
             "this server verifies who calls, which TCP can say by client certificates alone: ask for them, or say "
-            "allow_remote=True (--allow-remote) to let everybody in as nobody",
+            "allow_anonymous=True (--allow-anonymous) to let everybody in as nobody",
             cause="refused",
         )
     if path is None and not is_loopback(host):
         raise TransportError(
             f"serving on {host} would let everybody who can reach it call this server: ask for client "
-            "certificates, or say allow_remote=True (--allow-remote)",
+            "certificates, or say allow_anonymous=True (--allow-anonymous)",
             cause="refused",
         )
 

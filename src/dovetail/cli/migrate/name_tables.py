@@ -101,10 +101,10 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """Old names → new names."""
 HTTP_NAMES: Final[Mapping[str, str]] = {
-    REQUEST: "dovetail.Request",
-    "starlette.responses.Response": "dovetail.Response",
-    "starlette.responses.JSONResponse": "dovetail.Response",
-    "starlette.responses.PlainTextResponse": "dovetail.Response",
+    REQUEST: "dovetail.RouteRequest",
+    "starlette.responses.Response": "dovetail.RouteResponse",
+    "starlette.responses.JSONResponse": "dovetail.RouteResponse",
+    "starlette.responses.PlainTextResponse": "dovetail.RouteResponse",
 }
 """Names for custom routes."""
 

@@ -298,7 +298,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
             arguments, unknown = run_arguments(call, RUNNING[method][1], self._moved.get(owner, []))
             return self._fitted(call, arguments, unknown)
         if method == "custom_route" and not self._http:
-            self.mark("routes take dovetail.Request and return dovetail.Response, text or JSON")
+            self.mark("a route takes dovetail.RouteRequest and returns dovetail.RouteResponse, text or JSON")
         if method == "add_tool" and len(before.args) == 1 and isinstance(before.args[0].value, cst.Call):
             return self._made_tool(before.args[0].value, call)
         if method in ("mount", "import_server"):

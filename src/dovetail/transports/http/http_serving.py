@@ -104,8 +104,8 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
 
     Returns the exit status.
     """
-    quiet, allow_remote = options.pop("quiet", False), options.pop("allow_remote", False)
-    address, settings = _split(service, options, allow_remote=allow_remote)
+    quiet, allow_anonymous = options.pop("quiet", False), options.pop("allow_anonymous", False)
+    address, settings = _split(service, options, allow_anonymous=allow_anonymous)
     if workers > 1:
         return _run_workers(service, address, settings, workers, quiet=quiet)
     bound = address.listen()
@@ -119,19 +119,19 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
 
 
 async def serve(
-    service: HttpService, /, *, allow_remote: bool = False, quiet: bool = False, **options: Any
+    service: HttpService, /, *, allow_anonymous: bool = False, quiet: bool = False, **options: Any
 ) -> int:
     """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
 
     ``uds`` serves on a Unix socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on, and
     ``client_ca`` asks clients for a certificate, whose subject is the principal. An address beyond loopback needs
-    ``auth``, ``principal`` or ``client_ca``, or ``allow_remote=True``. Further options are members of `HttpOptions`.
+    ``auth``, ``principal`` or ``client_ca``, or ``allow_anonymous=True``. Further options are members of `HttpOptions`.
     Returns the exit status: 0, or 130 after SIGINT.
 
     Raises:
         DovetailError: the address may not be served like this, or an extra is missing.
     """
-    address, settings = _split(service, options, allow_remote=allow_remote)
+    address, settings = _split(service, options, allow_anonymous=allow_anonymous)
     bound = address.listen()
     file = address.socket_file()
     try:
@@ -251,7 +251,7 @@ class _Output:
 
 
 def _split(
-    service: HttpService, options: dict[str, Any], *, allow_remote: bool
+    service: HttpService, options: dict[str, Any], *, allow_anonymous: bool
 ) -> tuple[BindAddress, HttpOptions]:
     """Split the options into the address and the settings of the application, and check both.
 
@@ -268,10 +268,10 @@ def _split(
     if address.client_ca is not None and settings.principal is None and settings.auth is None:
         settings = replace(settings, principal=_certificate_owner)
     known = service.auth is not None or settings.principal is not None or settings.auth is not None
-    if not address.local and not allow_remote and not known:
+    if not address.local and not allow_anonymous and not known:
         raise DovetailError(
-            f"serving on {address.host} would let everybody who can reach it call this server: authenticate "
-            "callers, or say allow_remote=True (--allow-remote)"
+            f"{address.host} can be reached from other machines, and the server does not authenticate its callers: "
+            "give it auth=, or permit that with allow_anonymous=True (--allow-anonymous)"
         )
     address.ssl_context()  # a certificate that cannot be used is reported before anything starts
     return address, settings

@@ -39,6 +39,7 @@ from .http_exchange import CLOSE, HTTP_FLUSH, HTTP_TICK, TEXT_TYPE, Exchange, He
 
 if TYPE_CHECKING:
     from .builtin_websocket import BuiltinWebSocket
+    from .forwarded import TrustedProxies
 
 BUSY_SECONDS: Final = 5.0
 """Retry-After of a connection beyond the maximum, in seconds."""
@@ -125,6 +126,12 @@ class ConnectionTable:
         """The time of the event loop at the last check."""
         self.closing = False
         self.max_connections = options.max_connections
+        self.proxies: TrustedProxies | None = None
+        """The proxies whose forwarded headers are believed."""
+        if options.trusted_proxies:
+            from .forwarded import TrustedProxies  # most servers have none
+
+            self.proxies = TrustedProxies(options.trusted_proxies)
         self._empty: asyncio.Future[None] | None = None
         times = (self.header_timeout, self.keep_alive_timeout, self.write_timeout, options.body_timeout)
         self._heartbeat = Heartbeat(min(HTTP_TICK, *(seconds / 2 for seconds in times)), self._check)
@@ -324,6 +331,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         }  # fmt: skip
         if self._certificate:
             scope["peer_certificate"] = self._certificate
+        if self.table.proxies is not None:
+            self.table.proxies.apply(scope)
         local = "" if self._local is None else self._local[0]
         exchange = BuiltinExchange(scope, path, headers, plain, local, method, self)
         coded, upgrade = "transfer-encoding" in headers, parser.should_upgrade()

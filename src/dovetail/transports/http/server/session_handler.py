@@ -33,7 +33,7 @@ from .event_streams import EventStream
 from .http_exchange import Exchange, Head, Posted, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
-from .sessions import LiveSession, Sessions, unknown_session
+from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
     from ....cluster.shared_sessions import SharedSessions
@@ -112,10 +112,7 @@ class SessionHandler:
         if isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
             return self._refuse_unreadable(posted, frame)
         if self.options.stateless:
-            alone = id is None or opens
-            return (
-                self._stateless(posted) if alone else self._refuse_session(exchange, unknown_session(), frame)
-            )
+            return self._stateless(posted)
         if opens:
             return self._open(posted)
         if id is None:
@@ -207,8 +204,8 @@ class SessionHandler:
         """Refuse a message that cannot be decoded, in the revision of the client if it is known."""
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
-        if codec is None and id is not None:
-            live = unknown_session() if self.options.stateless else await self._find(id, posted.principal)
+        if codec is None and id is not None and not self.options.stateless:
+            live = await self._find(id, posted.principal)
             if not isinstance(live, LiveSession):
                 await self._refuse_session(posted.exchange, live)
                 return
