@@ -254,7 +254,7 @@ def test_a_process_that_ends_abnormally_leaves_a_report_without_secrets(tmp_path
             env=environment, capture_output=True, text=True, timeout=HANG, check=False,
         )  # fmt: skip
         assert ended.returncode != 0
-        assert "ends abnormally: RuntimeError" in ended.stderr
+        assert "server crashed: RuntimeError" in ended.stderr
     (report, *_) = sorted(folder.iterdir())
     assert str(report) in ended.stderr or len(list(folder.iterdir())) == 2
     assert report.stat().st_mode & 0o777 == 0o600

@@ -143,6 +143,8 @@ def _trace(error: BaseException) -> str:
     """Return the traceback without the frames of Dovetail and of the import system."""
     from ..telemetry.short_traceback import short_traceback
 
+    if isinstance(error, DovetailError):
+        error.__cause__ = None  # its message contains the cause
     return short_traceback(error)
 
 

@@ -108,7 +108,8 @@ class Life:
             finally:
                 self._queued -= 1
         why = f": {self.failure.message}" if self.failure is not None else ""
-        raise StateError(f"the client is not connected (state {self.machine.state}){why}")
+        hint = ": use `async with Client(…)`" if self.machine.state == "starting" else ""
+        raise StateError(f"the client is not connected (state {self.machine.state}){why}{hint}")
 
     def pause(self) -> None:
         """Let no new call through until `resume`; those under way go on.

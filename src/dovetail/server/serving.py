@@ -5,6 +5,7 @@ A transport is imported when it is first used, so a stdio server does not load t
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from ..core.channel import EMPTY, Session
 from ..core.principal import as_principal
 from ..drivers.exchange import NULL_WRITER, NullWriter, exchange
-from ..errors import DovetailError
+from ..errors import DovetailError, StateError
 from ..model import ClientCapabilities
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ class Serving:
 
         Raises:
             SystemExit: the exit status is not 0, such as 130 after Ctrl-C.
+            StateError: called inside a running event loop.
         """
+        if _in_event_loop():
+            raise StateError("server.run() cannot be used inside an event loop: await server.serve() instead")
         status = _module(transport).run(self, **self._sized(transport, options))
         if status:
             raise SystemExit(status)
@@ -135,6 +139,14 @@ class Serving:
         if transport in ("ws", "sse"):
             others.setdefault("announce", transport)
         return others
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _module(transport: str) -> Any:

@@ -1,8 +1,8 @@
-"""When a process that serves ends abnormally: what went wrong is logged, and written to a file to be shown around.
+"""Crash reports: when a serving process ends with an unexpected exception, log it and write a file.
 
-The file has where it happened and what it was, no values of variables, and nothing that looks like a secret. It lies in
-``DOVETAIL_CRASH_DIR``, or below ``$XDG_STATE_HOME`` (``~/.local/state``) in ``dovetail/crashes``; only its owner may
-read it.
+The file has the exception and the traceback, but no values of variables and nothing that looks like a secret. It is in
+``DOVETAIL_CRASH_DIR``, or in ``dovetail/crashes`` below ``$XDG_STATE_HOME`` (``~/.local/state``), readable by its
+owner only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import DovetailError
 
 CRASH_REPORTS: Final = 20
-"""Reports of abnormal ends that are kept; the oldest go."""
+"""The number of crash reports; the oldest are removed."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,22 +29,22 @@ FOLDER: Final = "DOVETAIL_CRASH_DIR"
 
 @contextmanager
 def reported() -> Generator[None, None, None]:
-    """Write a report of what escapes, unless it is an error we explain to the user anyway; then let it escape."""
+    """Write a report of an unexpected exception, then re-raise it. A `DovetailError` explains itself."""
     try:
         yield
     except DovetailError:
         raise
     except Exception as error:
-        log.error("the server ends abnormally: %s", type(error).__name__)
+        log.error("server crashed: %s", type(error).__name__)
         path = write(error)
         if path is not None:
-            log.error("what is known of it is in %s", path)
+            log.error("crash report written to %s", path)
         raise
 
 
 def write(error: BaseException) -> Path | None:
-    """Write the report of ``error``; None if there is no place for it."""
-    import json  # these take time to load, and no server needs them before
+    """Write the report of ``error``; None if it cannot be written."""
+    import json  # imported late: a server needs them only here
     from pathlib import Path
 
     folder = Path(os.environ.get(FOLDER) or os.path.join(_state(), "dovetail", "crashes"))
@@ -56,7 +56,7 @@ def write(error: BaseException) -> Path | None:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(_report(error), file, indent=1)
     except OSError as problem:
-        log.warning("no report of the crash could be written: %s", problem.strerror)
+        log.warning("crash report cannot be written: %s", problem.strerror)
         return None
     return path
 
@@ -66,7 +66,7 @@ def _state() -> str:
 
 
 def _report(error: BaseException) -> dict[str, Any]:
-    # Loading these takes a tenth of the time a server needs to start.
+    # Imported late: they take a tenth of the start time of a server.
     import platform
     import traceback
     from importlib.metadata import version
