@@ -161,7 +161,8 @@ SITUATIONS: dict[str, tuple[list[str], int, str]] = {
         "rate_limited. Did you mean rate_limited?",
     ),
     "a client outside of async with": (
-        ["closed.py"], 1, "dovetail.errors.StateError: the client is not connected (state starting): use `async with Client(…)`",
+        ["closed.py"], 1, "dovetail.errors.StateError: the client is not connected (state starting): "
+        "use `async with Client(…)`",
     ),
 }  # fmt: skip
 """What was done → the arguments, the exit status, and the last line of the output (see `PATTERNS`)."""
