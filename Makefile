@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 WITH_MIDDLEWARE := tests/server tests/client tests/gateway tests/test_every_revision.py
 
-.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock configuration docs release clean
+.PHONY: help setup run check test test-ci test-all test-middleware test-pythons coverage format frameworks bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock configuration docs release clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,8 +33,8 @@ test: check      ## lint, types and the tests that need nothing but Python
 test-ci: setup peers programs ## the tests that need other programs; not the slow ones
 	$(PYTEST) -m "(peer or browser or redis or prometheus) and not slow"
 
-test-all: test setup peers programs ## all tests and the conformance suite
-	$(PYTEST) -m "slow or peer or browser or redis or prometheus"
+test-all: test setup peers frameworks programs ## all tests and the conformance suite
+	$(PYTEST) -m "slow or peer or framework or browser or redis or prometheus"
 	$(MAKE) test-middleware conformance
 
 test-middleware: setup ## the tests of servers again, with every middleware switched on at generous limits
@@ -52,6 +52,9 @@ coverage: setup  ## how much of each module `make test` reaches, also in the pro
 peers: setup     ## install the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
 	@scripts/compat_envs.sh
+
+frameworks: setup ## install the agent frameworks of docs/frameworks.md, each in an environment of its own
+	@scripts/framework_envs.sh
 
 programs:        ## install the programs the tests talk to, with apt-get
 	@scripts/packages.sh redis-server chromium prometheus

@@ -39,7 +39,8 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.name != "tutorial.md"],  # it has files of its own: test_tutorial.py
+    # These are run by test_tutorial.py and by frameworks/test_frameworks.py.
+    [page for page in PAGES if page.name not in ("tutorial.md", "frameworks.md")],
     ids=lambda page: page.name,
 )
 def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

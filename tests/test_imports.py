@@ -23,7 +23,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "cluster"}),
     frozenset({"gateway", "openapi", "manifest", "refusals", "sync"}),
-    frozenset({"compat"}),
+    frozenset({"compat", "integrations"}),
     frozenset({"testing", "cli", "inspector"}),
 )
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
@@ -58,7 +58,8 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.input_requests.client_requests": frozenset({"cluster"}),  # steps that are run once
     "dovetail.server.tasks.task_runner": frozenset({"cluster"}),  # tasks that outlive their worker
     "dovetail.server.store_choice": frozenset({"stores"}),  # the store that a URL names
-    "dovetail.server.composition": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
+    # Server.mount, from_openapi, add_tools
+    "dovetail.server.composition": frozenset({"gateway", "openapi", "integrations"}),
     # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster", "extensions"}),
     "dovetail.server.registry.decorators": frozenset({"extensions"}),  # tools with a page

@@ -186,7 +186,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_MODULES = frozenset(("errors", "model", "refusals", "settings", "sync", "testing"))
+_MODULES = frozenset(("errors", "integrations", "model", "refusals", "settings", "sync", "testing"))
 """What ``import dovetail`` alone lets one write: ``dovetail.sync.Client``."""
 
 

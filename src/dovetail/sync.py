@@ -290,6 +290,10 @@ class Client:
     def load_skill(self, skill: SkillEntry | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
 
+    def run(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work(client)`` on the event loop of this client, with the asynchronous client, and wait for it."""
+        return self._thread.call(work(self._client))
+
     def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
         self._client.add_notification(method, handler, params=params)
 

@@ -203,6 +203,19 @@ class Composing:
 
         mount(cast("Server", self), child, prefix)
 
+    def add_tools(self, *tools: Any) -> None:
+        """Register several tools at once: functions, and tools of LangChain, the OpenAI Agents SDK and Pydantic AI.
+
+        A `FunctionToolset` of Pydantic AI stands for its tools, a list for its items.
+
+        Raises:
+            RegistrationError: one of them is no tool, or cannot be registered.
+        """
+        from ..integrations.foreign_tools import tool_options
+
+        for options in tool_options(tools):
+            cast("Server", self).add_tool(**options)
+
     def transform(self, **options: Unpack[TransformOptions]) -> None:
         """Change what is shown, for lists and use alike: ``include`` only these, ``exclude`` those, ``rename`` and
         ``describe`` them, ``rename_arguments``, ``hide`` arguments, set ``preset_arguments`` or give a ``default``:
