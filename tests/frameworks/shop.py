@@ -40,7 +40,7 @@ async def add(a: int, b: int = 1) -> Sum:
 
 @server.tool
 async def greet(name: str) -> str:
-    """Greet somebody."""
+    """Greet a person."""
     return f"Hello, {name}!"
 
 

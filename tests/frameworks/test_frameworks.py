@@ -1,4 +1,4 @@
-"""Agent frameworks with our tools, and with their own clients of our server. Each runs in an environment of its own."""
+"""Agent frameworks with our tools, and with their own clients of our server. Each has a separate environment."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PACKAGES: Final = {"langchain_core": "langchain", "agents": "openai_agents", "py
 
 
 def tool_options(tools: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The options of `Server.add_tool` for each of ``tools``. Lists are taken apart.
+    """The options of `Server.add_tool` for each of ``tools``. A list stands for its items.
 
     Raises:
         RegistrationError: it is neither a function nor a tool of a framework that is known here.

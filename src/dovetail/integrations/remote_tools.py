@@ -27,7 +27,7 @@ from ..extras import install_package
 from ..model import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, Tool
 
 READABLE: Final = (ToolError, ProtocolError, RequestTimeout)
-"""Failures of one call: the model reads their text and goes on. All others end the run of the agent."""
+"""Failures of one call: the model reads their text and continues. All others end the run of the agent."""
 
 NAME_CHARACTERS: Final = "a-zA-Z0-9_-"
 """What the APIs of the models accept in the name of a function."""
@@ -152,7 +152,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts(result: ToolResult) -> list[Part]:
-    """The content of a result; its structured content as JSON where there is no other."""
+    """The content of a result. A result without content becomes its structured content as JSON."""
     found = [_part(block) for block in result.content]
     if not found and result.structured_content is not None:
         found = [Part("text", msgspec.json.encode(result.structured_content).decode())]

@@ -1,6 +1,6 @@
 """Strands Agents: the tools of a client as `AgentTool`.
 
-A result has text, images and documents as Strands has them, and ``structuredContent`` beside them. A failed tool has
+A result has text, images and documents as Strands has them, and ``structuredContent``. A failed tool has
 the status "error".
 """
 

@@ -209,7 +209,7 @@ class Composing:
         A `FunctionToolset` of Pydantic AI stands for its tools, a list for its items.
 
         Raises:
-            RegistrationError: one of them is no tool, or cannot be registered.
+            RegistrationError: one of them is not a tool, or cannot be registered.
         """
         from ..integrations.foreign_tools import tool_options
 

@@ -64,7 +64,7 @@ async def check_tools(program: Any, tools: dict[str, Any], *, ours: bool) -> Non
 
 
 async def check_cancellation(program: Any, tools: dict[str, Any], key: str, *, stops: bool = True) -> None:
-    """A call whose caller is cancelled ends; ``stops``: on the server too. The connection goes on."""
+    """A cancelled call ends; ``stops``: on the server too. The connection stays open."""
 
     async def state() -> str:
         return (await program.call(tools["state"], {"key": key})).text
