@@ -147,6 +147,7 @@ SERVER = [
     "add_resource",
     "add_resource_template",
     "add_tool",
+    "add_tools",
     "asgi",
     "completion",
     "handle",
