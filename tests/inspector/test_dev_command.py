@@ -142,6 +142,47 @@ def test_edits_are_taken_over_stdio(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+ASKING = """
+from dovetail import Context, Server
+server = Server("asking")
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    answer = await ctx.elicit("who?", str)
+    return f"WORD {answer.data}"
+"""
+
+
+@pytest.mark.parametrize("command", ["dev", "run"])
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_question_that_waits_for_its_answer_survives_a_reload(
+    tmp_path: Path, revision: str, command: str
+) -> None:
+    file = tmp_path / "asking.py"
+    save(file, ASKING.replace("WORD", "old"))
+    more = ["--no-browser"] if command == "dev" else ["--http", "--reload"]
+
+    async def test() -> None:
+        asked, reloaded = asyncio.Event(), asyncio.Event()
+
+        async def on_elicit(request: object) -> str:
+            asked.set()
+            await reloaded.wait()
+            return "ann"
+
+        async with dev(tmp_path, "asking.py", "--port", "0", *more, command=command) as running:
+            url = (await running.hear(r"serving on (\S+)"))[1]
+            async with Client(url, revision=revision, on_elicit=on_elicit) as client:
+                call = asyncio.ensure_future(client.call_tool("ask"))
+                await asked.wait()
+                save(file, ASKING.replace("WORD", "new"))
+                await running.hear("reloaded in")
+                reloaded.set()
+                assert (await call).text == "new ann"
+
+    asyncio.run(test())
+
+
 def test_a_call_under_way_ends_where_it_began(tmp_path: Path) -> None:
     file, gate = tmp_path / "slow.py", tmp_path / "gate.txt"
     source = f"""

@@ -138,6 +138,11 @@ class Passing:
                 await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
             answers = {key: await self._answer(request) for key, request in requests.items()}
             params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
+            successor = (
+                self.upstream.successor
+            )  # the server may have been replaced while the user was thinking
+            if successor is not None and successor.modern:
+                self.upstream = successor
             result = await self.send(params)
         raise Refusal(1004, message="the server behind has asked too often")
 

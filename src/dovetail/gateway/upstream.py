@@ -74,6 +74,8 @@ class Upstream:
     modern = False
     open = False
     """It has been ready once."""
+    successor: Upstream | None = None
+    """The connection to the process that replaced this server."""
     _late_until = 0.0
     """Until when the server may ask something for a call that was given up."""
     exchanged: ExchangedToken | None = None

@@ -266,6 +266,7 @@ class UpstreamConnections:
     def replace(self, way: Way, first: Upstream | None) -> None:
         """Make connections in another way from now on, this one first; those of before are ended."""
         for one in self:
+            one.successor = first
             self.end(one)
         self.way, self.first, self._upstreams = way, first, OrderedDict()
         if first is not None:

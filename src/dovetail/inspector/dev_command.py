@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -25,7 +26,7 @@ from ..client.connecting.targets import Target, parse_target, run_command
 from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
-from ..server.store_choice import STORE
+from ..server.store_choice import SEAL_KEYS, STORE
 from ..settings import HttpOptions, Limits
 from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports import main_loop, stdio
@@ -71,6 +72,8 @@ class Reloading:
         # Only the child uses the store: an idempotent call in both processes would wait for itself.
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
+        # What one process has sealed, such as a question that waits for its answer, the next one has to open.
+        self._seal_key = secrets.token_hex(32)
         self.on_stderr: Callable[[bytes], object] = bytes
         """Called with the stderr output of the server, which is also printed."""
         self._said = ""
@@ -91,9 +94,10 @@ class Reloading:
 
     def _environment(self) -> dict[str, str]:
         try:
-            return option_sources.with_files(self._env_files, self._environ)
+            found = option_sources.with_files(self._env_files, self._environ)
         except ValueError as error:
             raise TargetError(str(error)) from None
+        return {SEAL_KEYS: self._seal_key} | found
 
     def _command(self) -> Target:
         """The command that serves the file in a child process, over its standard input and output."""
