@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dovetail.client.connecting.negotiate import (
+    NegotiationPolicy,
     Outcome,
-    Policy,
     after_initialize,
     after_probe,
     choose,
@@ -15,7 +15,7 @@ from dovetail.client.connecting.negotiate import (
 )
 from dovetail.client.connecting.server_cache import CachedServer, ServerCache
 
-AUTO = Policy.of("auto")
+AUTO = NegotiationPolicy.of("auto")
 R5, R4, R3 = "2026-07-28", "2025-11-25", "2025-06-18"
 
 
@@ -23,14 +23,14 @@ def test_the_first_step_follows_the_policy_and_what_is_remembered() -> None:
     assert (first_step(AUTO).action, first_step(AUTO).revision) == ("probe", R5)
     assert first_step(AUTO, "legacy").action == "initialize"
     assert first_step(AUTO, "modern").action == "probe"
-    assert first_step(Policy.of("legacy")).revision == R4
-    assert first_step(Policy.of("2024-11-05")).revision == "2024-11-05"
-    assert first_step(Policy.of("modern"), "legacy").action == "probe"
+    assert first_step(NegotiationPolicy.of("legacy")).revision == R4
+    assert first_step(NegotiationPolicy.of("2024-11-05")).revision == "2024-11-05"
+    assert first_step(NegotiationPolicy.of("modern"), "legacy").action == "probe"
 
 
 def test_an_unknown_revision_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="2024-11-05, 2025-03-26"):
-        Policy.of("2023-01-01")
+        NegotiationPolicy.of("2023-01-01")
 
 
 PROBES = [
@@ -94,7 +94,7 @@ def test_a_process_that_is_gone_is_replaced() -> None:
     "outcome", [Outcome("silent"), Outcome("error", code=-32601), Outcome("result", (R4,))]
 )
 def test_modern_only_never_falls_back(outcome: Outcome) -> None:
-    assert after_probe(Policy.of("modern"), outcome, [R5], http=False).action == "fail"
+    assert after_probe(NegotiationPolicy.of("modern"), outcome, [R5], http=False).action == "fail"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_slow_starter_is_probed_again_only_once() -> None:
 
 
 def test_a_pinned_version_accepts_no_other() -> None:
-    assert after_initialize(Policy.of(R3), Outcome("result", (R4,)), http=False).action == "fail"
+    assert after_initialize(NegotiationPolicy.of(R3), Outcome("result", (R4,)), http=False).action == "fail"
 
 
 def test_the_newest_common_version_wins() -> None:

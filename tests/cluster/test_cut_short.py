@@ -180,7 +180,7 @@ async def test_a_task_whose_end_the_store_did_not_take_is_not_said_to_run_for_ev
         async with asyncio.timeout(HANG):
             while (task := await two.peer().result("tasks/get", taskId=id))["status"] == "working":
                 await turns(1)
-        assert task["error"]["message"] == "the worker that ran it is gone"
+        assert task["error"]["message"] == "the worker process of this task has ended"
 
 
 @run

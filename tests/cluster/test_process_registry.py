@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dovetail.cluster.message_bus import Ended, MessageBus
-from dovetail.cluster.process_registry import ended, passport
+from dovetail.cluster.message_bus import MessageBus, SessionEnded
+from dovetail.cluster.process_registry import has_ended, process_identity
 from dovetail.stores import SqliteStore
 from tests.support.aio import run
 
@@ -14,12 +14,12 @@ WORKER = """
 import asyncio, sys
 from dovetail.stores import SqliteStore
 from dovetail.cluster.message_bus import MessageBus
-from dovetail.cluster.process_registry import passport
+from dovetail.cluster.process_registry import process_identity
 
 async def main():
     mail = MessageBus(SqliteStore(sys.argv[1]), "shop")
     await mail.start()
-    print(mail.me, passport().decode(), flush=True)
+    print(mail.worker_id, process_identity().decode(), flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -36,42 +36,42 @@ async def test_a_killed_worker_is_gone_before_its_sign_of_life_runs_out(tmp_path
     )
     assert child.stdout is not None
     worker, _, theirs = (await child.stdout.readline()).strip().partition(b" ")
-    assert await mail.alive(worker.decode())
-    assert not ended(theirs)
+    assert await mail.is_alive(worker.decode())
+    assert not has_ended(theirs)
     child.kill()
     await child.wait()
-    assert ended(theirs)
-    assert not await mail.alive(worker.decode())
-    assert await mail.ask(worker.decode(), Ended("any")) is None
+    assert has_ended(theirs)
+    assert not await mail.is_alive(worker.decode())
+    assert await mail.request(worker.decode(), SessionEnded("any")) is None
     await mail.stop()
     await store.close()
 
 
 def test_a_process_is_never_taken_for_ended_that_cannot_be_seen() -> None:
-    machine, pid, begun = passport().decode().split(" ")
-    assert not ended(f"{machine} {pid} {begun}".encode())
-    assert ended(f"{machine} {pid} {int(begun) + 1}".encode())  # the number was given again
-    assert ended(f"{machine} {2**22 + 1} {begun}".encode())
+    machine, pid, begun = process_identity().decode().split(" ")
+    assert not has_ended(f"{machine} {pid} {begun}".encode())
+    assert has_ended(f"{machine} {pid} {int(begun) + 1}".encode())  # the number was given again
+    assert has_ended(f"{machine} {2**22 + 1} {begun}".encode())
     boot, namespace, user = machine.rsplit("/", 2)
     for other in (f"x{boot}/{namespace}/{user}", f"{boot}/x/{user}", f"{boot}/{namespace}/{user}1"):
-        assert not ended(f"{other} {2**22 + 1} {begun}".encode())
-    assert not ended(b"1")  # of a system, or a version, that says no more
+        assert not has_ended(f"{other} {2**22 + 1} {begun}".encode())
+    assert not has_ended(b"1")  # of a system, or a version, that says no more
 
 
 FULL = """
 import os, resource, sys
-from dovetail.cluster.process_registry import ended, passport
+from dovetail.cluster.process_registry import has_ended, process_identity
 
-assert not ended(sys.argv[1].encode())
+assert not has_ended(sys.argv[1].encode())
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-assert not ended(sys.argv[1].encode())
-assert not ended(passport())
+assert not has_ended(sys.argv[1].encode())
+assert not has_ended(process_identity())
 """
 
 
 def test_a_process_that_can_open_no_file_takes_nobody_for_ended() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, passport().decode()], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FULL, process_identity().decode()], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
 
@@ -84,15 +84,15 @@ def absent(*given, **named):
     raise FileNotFoundError(2, "there is no /proc")
 
 os.readlink = Path.read_text = absent
-from dovetail.cluster.process_registry import ended, passport
+from dovetail.cluster.process_registry import has_ended, process_identity
 
-assert not ended(sys.argv[1].encode())
-assert passport() == b"1"
+assert not has_ended(sys.argv[1].encode())
+assert process_identity() == b"1"
 """
 
 
 def test_where_there_is_no_proc_nobody_is_taken_for_ended() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BLIND, passport().decode()], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", BLIND, process_identity().decode()], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr

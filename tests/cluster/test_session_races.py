@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Server
-from dovetail.cluster.stored_sessions import name_of
+from dovetail.cluster.stored_sessions import storage_name
 from dovetail.stores import SqliteStore, StoreUnavailable
 from tests.http.talk import NEWEST, data, stream
 from tests.support.aio import run
@@ -112,7 +112,7 @@ async def test_a_session_that_a_newer_version_knows_more_of_can_be_changed(tmp_p
     store = SqliteStore(tmp_path / "s.db")
     async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
         session, _ = await Web(first).initialize(NEWEST)
-        key = f"session/{name_of(session)}/state"
+        key = f"session/{storage_name(session)}/state"
         kept = await store.get(key)
         assert kept is not None
         await store.put(key, kept[:-1] + b',"more":[1,2]}')

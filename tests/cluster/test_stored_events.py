@@ -31,7 +31,7 @@ class Session:
         self.log = EventLog(Limits(), EventBudget(1 << 20), "general", self)
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
-        self.events.keep("session", stream, event)
+        self.events.append("session", stream, event)
 
     async def numbers(self, stream: LoggedStream) -> list[int]:
         return [entry.number for entry in await self.events.read("session", stream.name)]

@@ -129,7 +129,7 @@ async def test_what_a_dead_worker_had_is_run_again_by_another_or_failed_with_the
                 (tmp_path / "again" / "gate").touch()
                 async with asyncio.timeout(HANG):
                     assert (await again.result()).data in (second.pid, os.getpid())
-                    with pytest.raises(ProtocolError, match="the worker that ran it is gone"):
+                    with pytest.raises(ProtocolError, match="the worker process of this task has ended"):
                         await never.result()
     assert (tmp_path / "never" / "began").read_text().split() == [str(first.pid)]
 

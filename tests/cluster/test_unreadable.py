@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Handle, Server, ToolError
-from dovetail.cluster.stored_sessions import name_of
+from dovetail.cluster.stored_sessions import storage_name
 from dovetail.model.meta import IDEMPOTENCY_KEY
 from dovetail.server.tasks.task_store import WORK
 from dovetail.stores import SqliteStore
@@ -51,7 +51,7 @@ def test_a_session_that_cannot_be_read_is_not_there(tmp_path: Path, data: bytes)
         async with served(shop(store, [])) as site:
             session, _ = await Web(site).initialize(NEWEST)
             other, _ = await Web(site).initialize(NEWEST)
-            await store.put(f"session/{name_of(session)}/state", data)
+            await store.put(f"session/{storage_name(session)}/state", data)
             # A process that has not seen it yet has to read it.
             async with served(shop(SqliteStore(tmp_path / "state.db"), [])) as second:
                 for _ in range(2):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail import Client, Context, Server
-from dovetail.cluster.stored_sessions import name_of
+from dovetail.cluster.stored_sessions import storage_name
 from dovetail.stores import SqliteStore
 from tests.http.children import ANSWER
 from tests.http.talk import NEWEST, begin, data, post, resume, stream
@@ -367,7 +367,7 @@ async def test_a_session_is_whole_after_a_restart_or_not_there(tmp_path: Path) -
 
 
 async def folders(store: SqliteStore, session: str) -> list[str]:
-    return [key for key, _ in await store.scan(f"session/{name_of(session)}")]
+    return [key for key, _ in await store.scan(f"session/{storage_name(session)}")]
 
 
 @run
@@ -425,7 +425,7 @@ async def test_when_letters_may_be_lost_sessions_are_read_again(tmp_path: Path) 
         general, told = await stream(second, listening)
         await anext(told)
         # Another process has ended one, and its letter was lost with the connection.
-        await store.delete(f"session/{name_of(ended)}/state")
+        await store.delete(f"session/{storage_name(ended)}/state")
         assert (await Web(second).legacy(NEWEST, ended, "ping")).status == 200
         await store.publish("", b"")
         heard = [await data(told) for _ in range(3)]

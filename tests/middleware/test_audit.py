@@ -13,7 +13,7 @@ import pytest
 from dovetail import Server
 from dovetail.cli.main import main
 from dovetail.middleware import Audit, RateLimit
-from dovetail.middleware.audit import Broken, older, verify
+from dovetail.middleware.audit import InvalidAuditLog, rotated_files, verify
 from tests.support.aio import run
 from tests.support.peer import MODERN, Peer
 
@@ -101,7 +101,7 @@ def test_whatever_is_done_to_a_line_is_found(
     async def scenario() -> None:
         path = tmp_path / "audit.jsonl"
         path.write_text("\n".join(spoil(await filled(path))) + "\n")
-        with pytest.raises(Broken, match="line"):
+        with pytest.raises(InvalidAuditLog, match="line"):
             verify(path)
         assert main(["audit", "verify", str(path)]) == 1
         assert "audit.jsonl, line" in capsys.readouterr().err
@@ -114,7 +114,7 @@ async def test_lines_that_are_missing_at_the_end_are_found_after_the_next_start_
     path = tmp_path / "audit.jsonl"
     path.write_text("\n".join((await filled(path))[:5]) + "\n")
     await filled(path, 2)
-    with pytest.raises(Broken, match="line 6: it does not follow line 5"):
+    with pytest.raises(InvalidAuditLog, match="line 6: it does not follow line 5"):
         verify(path)
 
 
@@ -127,7 +127,7 @@ async def test_whoever_says_that_less_was_written_needs_the_key_and_a_copy_says_
     await filled(less, 4, key=None)
     path.write_text(less.read_text())
     (tmp_path / "audit.jsonl.head").write_bytes((tmp_path / "less.jsonl.head").read_bytes())
-    with pytest.raises(Broken, match="signature"):
+    with pytest.raises(InvalidAuditLog, match="signature"):
         verify(path, key=KEY)
     (tmp_path / "audit.jsonl.head").unlink()
     assert not verify(path).ended
@@ -140,11 +140,11 @@ async def test_a_chain_written_anew_by_somebody_without_the_key_is_found(tmp_pat
     path = tmp_path / "audit.jsonl"
     await filled(path, key="another key")
     verify(path)
-    with pytest.raises(Broken, match="signature"):
+    with pytest.raises(InvalidAuditLog, match="signature"):
         verify(path, key=KEY)
     unsigned = tmp_path / "unsigned.jsonl"
     await filled(unsigned, key=None)
-    with pytest.raises(Broken, match="signature"):
+    with pytest.raises(InvalidAuditLog, match="signature"):
         verify(unsigned, key=KEY)
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_audit_log_is_an_error_where_it_is_named(tmp_path: Pat
     for number, text in enumerate(("shopping list\ntea\n", "one line without an end", '{"n": 1}\n', "[]\n")):
         path = tmp_path / f"notes-{number}"
         path.write_text(text)
-        with pytest.raises(Broken, match=f"notes-{number}"):
+        with pytest.raises(InvalidAuditLog, match=f"notes-{number}"):
             Audit(path)
         assert path.read_text() == text
 
@@ -175,12 +175,12 @@ async def test_rotation_and_restarts_keep_the_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(3):
         await filled(path, rotate_bytes=1500)
-    assert len(older(path)) > 3
+    assert len(rotated_files(path)) > 3
     found = verify(path, key=KEY)
     assert found.lines > 30
     assert found.signed == found.checkpoints
-    older(path)[1].unlink()
-    with pytest.raises(Broken, match="does not follow"):
+    rotated_files(path)[1].unlink()
+    with pytest.raises(InvalidAuditLog, match="does not follow"):
         verify(path, key=KEY)
 
 
@@ -190,7 +190,7 @@ async def test_a_line_that_a_crash_left_half_written_is_cut_off(tmp_path: Path) 
     await filled(path, 3)
     with path.open("ab") as file:
         file.write(b'{"n":5,"befo')
-    with pytest.raises(Broken, match="no end"):
+    with pytest.raises(InvalidAuditLog, match="the line is incomplete"):
         verify(path)
     await filled(path, 3)
     assert verify(path, key=KEY).lines == 8

@@ -138,6 +138,6 @@ def test_an_unknown_workaround_is_refused() -> None:
 
 def test_every_row_says_what_is_broken_and_by_whom() -> None:
     for workaround in WORKAROUNDS:
-        assert workaround.breaks
-        assert workaround.bent
+        assert workaround.violated_rule
+        assert workaround.behavior
         assert workaround.seen_in

@@ -31,7 +31,7 @@ async def test_an_address_over_its_rate_is_told_before_it_has_sent_a_body(algori
 
 
 @run
-async def test_an_address_that_is_blocked_is_told_so_at_the_door() -> None:
+async def test_a_blocked_address_is_refused_before_its_message_is_read() -> None:
     server = shop(RateLimit(per_client="1/h", block_period=60, block_threshold=2))
     async with served(server) as site:
         statuses = [await Web(site).modern("tools/list") for _ in range(5)]

@@ -17,8 +17,8 @@ from tests.support.waiting import until
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One measurement takes a twentieth of a second."""
-    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.VITALS_EVERY", 0.05)
-    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.LOOP_BEAT", 0.02)
+    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.RESOURCE_CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.LOOP_HEARTBEAT_INTERVAL", 0.02)
 
 
 def block(seconds: float) -> None:
@@ -79,7 +79,7 @@ async def test_a_request_wakes_the_monitor_of_its_server(quick: None) -> None:
     async with server.running():
         await until(lambda: server.health.monitor.asleep)
         assert await Peer(server).text("grind", seconds=0.3) == "done"
-        await until(lambda: server.health.told()["loop"]["ms"] >= 250)
+        await until(lambda: server.health.describe()["loop"]["ms"] >= 250)
     assert not server.health.monitor.asleep
 
 
@@ -125,7 +125,7 @@ async def test_a_blocked_loop_is_logged_with_the_tool_and_its_stack(caplog: pyte
             assert not [line for line in caplog.messages if "grind" in line]
             assert await Peer(server).text("grind", seconds=0.6) == "done"
     (line,) = [line for line in caplog.messages if "blocked" in line]
-    assert line.startswith("the event loop is blocked for over 250 ms by tools/call 'grind':")
+    assert line.startswith("event loop blocked for over 250 ms by tools/call 'grind':")
     assert "in grind" in line
     assert "time.monotonic() < end" in line
 
@@ -137,6 +137,6 @@ async def test_a_loop_that_only_waits_is_not_called_blocked(
     server = blocking()
     server.health.log_blocking = True
     async with server.running():
-        await until(lambda: server.health.told()["loop"]["ms"] > 0)
+        await until(lambda: server.health.describe()["loop"]["ms"] > 0)
         await until(lambda: server.health.monitor.asleep)
         assert not [line for line in caplog.messages if "blocked" in line]

@@ -96,14 +96,14 @@ async def test_components_come_and_go_while_the_server_runs() -> None:
         await until(lambda: server.health.status == "degraded")
         server.health.remove("db")
         assert server.health.status == "ready"
-        assert "db" not in server.health.told()
+        assert "db" not in server.health.describe()
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop and the memory are looked at twenty times a second."""
-    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.VITALS_EVERY", 0.05)
-    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.LOOP_BEAT", 0.02)
+    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.RESOURCE_CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr("dovetail.middleware.event_loop_monitor.LOOP_HEARTBEAT_INTERVAL", 0.02)
 
 
 def blocking(server: Server) -> None:
@@ -158,7 +158,7 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
             ballast[-1].write(b"x" * (4 << 20))
 
     async with server.running():
-        await until(lambda: server.health.told()["memory"]["used"] > 0)
+        await until(lambda: server.health.describe()["memory"]["used"] > 0)
         assert server.health.status == "ready"
         async with asyncio.timeout(HANG):
             while server.health.status != "degraded":  # measured while requests arrive

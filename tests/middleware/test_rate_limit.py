@@ -14,8 +14,8 @@ from dovetail.core.principal import Principal
 from dovetail.drivers.middleware_chain import Request
 from dovetail.middleware import Rate, RateLimit
 from dovetail.middleware import rate_limit as rate
-from dovetail.middleware.rate_limit import REFUSALS_AT_ONCE
-from dovetail.middleware.token_bucket import RATE_KEYS, Buckets, Windows
+from dovetail.middleware.rate_limit import MAX_IMMEDIATE_REFUSALS
+from dovetail.middleware.token_bucket import MAX_RATE_KEYS, SlidingWindows, TokenBuckets
 from dovetail.stores.quotas import client_key
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
@@ -193,20 +193,20 @@ async def test_notifications_of_whoever_has_no_session_count_too() -> None:
 
 def test_a_bucket_never_gives_more_than_its_burst_and_its_rate() -> None:
     chance = random.Random(7)
-    buckets, now, given = Buckets(Rate(10, 1.0), burst=4), 0.0, 0
+    buckets, now, given = TokenBuckets(Rate(10, 1.0), burst=4), 0.0, 0
     for _ in range(5000):
         now += chance.random() * 0.05
-        given += not buckets.take("a", now)
+        given += not buckets.acquire("a", now)
         assert given <= 4 + 10 * now + 1e-6
     assert given >= 10 * now - 1
 
 
 def test_a_window_never_gives_more_than_twice_its_rate_in_a_period_and_its_rate_in_the_long_run() -> None:
     chance = random.Random(7)
-    windows, now, given = Windows(Rate(10, 1.0)), 0.0, []
+    windows, now, given = SlidingWindows(Rate(10, 1.0)), 0.0, []
     for _ in range(5000):
         now += chance.random() * 0.05
-        if not windows.take("a", now):
+        if not windows.acquire("a", now):
             given.append(now)
     for first in given:
         assert sum(first <= one < first + 0.999 for one in given) <= 12
@@ -215,13 +215,13 @@ def test_a_window_never_gives_more_than_twice_its_rate_in_a_period_and_its_rate_
 
 def test_what_a_window_says_to_wait_is_enough() -> None:
     chance = random.Random(3)
-    windows, now = Windows(Rate(5, 1.0)), 0.0
+    windows, now = SlidingWindows(Rate(5, 1.0)), 0.0
     for _ in range(500):
         now += chance.random() * 0.1
-        wait = windows.take("a", now)
+        wait = windows.acquire("a", now)
         if wait:
             now += wait + 1e-6
-            assert windows.take("a", now) == 0
+            assert windows.acquire("a", now) == 0
 
 
 @run
@@ -233,39 +233,39 @@ async def test_a_window_over_the_wire() -> None:
     assert await passed(peer, 6) == 4
 
 
-@pytest.mark.parametrize("kind", [Buckets, Windows])
+@pytest.mark.parametrize("kind", [TokenBuckets, SlidingWindows])
 def test_ten_thousand_names_once_each_do_not_grow_the_table_or_push_out_who_is_there(kind: Any) -> None:
     table = kind(Rate(5, 60.0), most=1000)
     served = 0
     for number in range(100_000):
-        assert table.take(f"guest {number}", 1.0) == 0
+        assert table.acquire(f"guest {number}", 1.0) == 0
         assert len(table) <= 1001
         if number % 100 == 0:
-            served += not table.take("regular", 1.0)
+            served += not table.acquire("regular", 1.0)
     assert served == 5
 
 
 def test_the_default_table_is_bounded() -> None:
-    buckets = Buckets(Rate(5, 60.0))
-    for number in range(3 * RATE_KEYS):
-        buckets.take(number, 1.0)
-    assert len(buckets) <= RATE_KEYS
+    buckets = TokenBuckets(Rate(5, 60.0))
+    for number in range(3 * MAX_RATE_KEYS):
+        buckets.acquire(number, 1.0)
+    assert len(buckets) <= MAX_RATE_KEYS
 
 
-@pytest.mark.parametrize("kind", [Buckets, Windows])
+@pytest.mark.parametrize("kind", [TokenBuckets, SlidingWindows])
 @pytest.mark.parametrize("jump", [-86400.0, 86400.0])
 def test_a_clock_that_jumps_locks_nobody_out(kind: Any, jump: float) -> None:
     table = kind(Rate(2, 60.0))
-    assert [table.take("a", 100_000.0) > 0 for _ in range(3)] == [False, False, True]
+    assert [table.acquire("a", 100_000.0) > 0 for _ in range(3)] == [False, False, True]
     later = 100_000.0 + jump
-    assert table.take("a", later) == 0
-    assert 0 <= table.take("a", later) <= 60
+    assert table.acquire("a", later) == 0
+    assert 0 <= table.acquire("a", later) <= 60
 
 
 def test_the_hot_path_does_what_take_does() -> None:
-    """`RateLimit.wrap` writes `Buckets.take` out."""
+    """`RateLimit.wrap` writes `TokenBuckets.acquire` out."""
     chance, clock = random.Random(1), Hand()
-    beside = Buckets(Rate(10, 1.0), 3)
+    beside = TokenBuckets(Rate(10, 1.0), 3)
     middleware = RateLimit(per_principal="10/s", burst=3, clock=clock)
     respond = middleware.wrap(lambda request: None)  # type: ignore[arg-type,return-value]
     codec = Server("x").admission.codecs[MODERN]
@@ -276,7 +276,7 @@ def test_the_hot_path_does_what_take_does() -> None:
             id=1, method="ping", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
             principal=Principal(name),
         )  # fmt: skip
-        wait = beside.take(name, clock.now)
+        wait = beside.acquire(name, clock.now)
         if wait:
             with pytest.raises(ProtocolError) as refused:
                 respond(Request(call, None))  # type: ignore[arg-type]
@@ -310,23 +310,23 @@ def test_a_client_without_a_name_is_its_address_or_its_network(client: Any, name
 
 @pytest.mark.parametrize("rate", ["", "fast", "0/s", "-1/s", "10", "10/y", "10/s/s", 0, -3, float("inf")])
 def test_a_rate_that_cannot_be_read_is_said_at_once(rate: Any) -> None:
-    with pytest.raises(ValueError, match="written like"):
+    with pytest.raises(ValueError, match="write it like"):
         RateLimit(total=rate)
 
 
 def test_a_burst_that_lets_nothing_through_is_said_at_once() -> None:
-    with pytest.raises(ValueError, match="1 or more, not 0"):
+    with pytest.raises(ValueError, match="must be at least 1, not 0"):
         RateLimit(total="5/s", burst=0)
 
 
 def test_a_limit_needs_a_rate() -> None:
-    with pytest.raises(ValueError, match="needs a rate"):
+    with pytest.raises(ValueError, match="needs at least one rate"):
         RateLimit()
 
 
 def test_rates_are_read_as_people_write_them() -> None:
     written = {"100/s": 100.0, " 20 / m ": 20 / 60, "3600/h": 1.0, "86400/d": 1.0, 5: 5.0, "0.5/s": 0.5}
-    found = {text: Rate.read(text) for text in written}
+    found = {text: Rate.parse(text) for text in written}
     assert {text: rate.count / rate.period for text, rate in found.items()} == written
     assert list(itertools.islice((rate.period for rate in found.values()), 3)) == [1.0, 60.0, 3600.0]
 
@@ -335,7 +335,7 @@ def test_rates_are_read_as_people_write_them() -> None:
 async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_nobody_else_does() -> None:
     server = shop(RateLimit(per_principal="1/h", clock=Hand()))
     ann, bob = Peer(server, principal="ann"), Peer(server, principal="bob")
-    assert await passed(ann, 1 + REFUSALS_AT_ONCE) == 1
+    assert await passed(ann, 1 + MAX_IMMEDIATE_REFUSALS) == 1
     waiting = asyncio.ensure_future(ann.send("tools/call", name="other"))
     assert await passed(bob, 20) == 1  # served, and refused at once
     assert not waiting.done()
@@ -345,7 +345,7 @@ async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_no
 @run
 async def test_refusals_that_wait_are_told_one_after_the_other_and_not_all_at_once() -> None:
     server = shop(RateLimit(per_principal="1/h", clock=Hand()))
-    assert await passed(Peer(server, principal="ann"), 1 + REFUSALS_AT_ONCE) == 1
+    assert await passed(Peer(server, principal="ann"), 1 + MAX_IMMEDIATE_REFUSALS) == 1
     told: list[float] = []
 
     async def refused() -> None:
@@ -354,25 +354,25 @@ async def test_refusals_that_wait_are_told_one_after_the_other_and_not_all_at_on
 
     await asyncio.gather(*(refused() for _ in range(30)))
     # Each its turn, a hundredth of a second long; on a busy machine some come together, but none early.
-    assert max(told) - min(told) > 29 / REFUSALS_AT_ONCE * 0.9
+    assert max(told) - min(told) > 29 / MAX_IMMEDIATE_REFUSALS * 0.9
 
 
 def test_a_line_has_an_end_and_a_clock_that_jumps_locks_nobody_out_of_it() -> None:
-    line = Buckets(Rate(10, 1.0))
-    waits = [line.line_up("a", 1000.0, 2.0) for _ in range(40)]
+    line = TokenBuckets(Rate(10, 1.0))
+    waits = [line.reserve("a", 1000.0, 2.0) for _ in range(40)]
     assert waits[:10] == [0.0] * 10
     assert waits[10] < waits[20] < waits[25] <= waits[39]
     assert waits[39] == pytest.approx(2.0)
-    assert line.line_up("a", 0.0, 2.0) == 0.0
+    assert line.reserve("a", 0.0, 2.0) == 0.0
 
 
 @run
 async def test_refusals_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate, "REFUSALS_HELD", 2)
-    monkeypatch.setattr(rate, "REFUSAL_PAUSE", 60)
+    monkeypatch.setattr(rate, "MAX_DELAYED_REFUSALS", 2)
+    monkeypatch.setattr(rate, "REFUSAL_DELAY", 60)
     server = shop(RateLimit(per_principal="1/h", clock=Hand()))
     ann = Peer(server, principal="ann")
-    assert await passed(ann, 1 + REFUSALS_AT_ONCE) == 1
+    assert await passed(ann, 1 + MAX_IMMEDIATE_REFUSALS) == 1
     held = [
         asyncio.ensure_future(Peer(server, principal="ann").send("tools/call", name="other")) for _ in "ab"
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.middleware import Rate, RateLimit, shared_rate_limit
-from dovetail.middleware.token_bucket import Buckets
+from dovetail.middleware.token_bucket import TokenBuckets
 from dovetail.stores import MemoryStore, SqliteStore, Store, StoreUnavailable
 from tests.middleware.test_rate_limit import passed, shop
 from tests.support.aio import run
@@ -143,20 +143,20 @@ class Pausing:
 
 @run
 async def test_unused_tokens_return_to_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_rate_limit, "RATE_RETURN_SECONDS", 0.01)
+    monkeypatch.setattr(shared_rate_limit, "RATE_RETURN_INTERVAL", 0.01)
     store = MemoryStore()
 
-    def process() -> shared_rate_limit.Sharing:
-        return shared_rate_limit.Sharing(
-            store, "rate/shop", [Buckets(Rate(1000, 86400))], time.monotonic, print
+    def process() -> shared_rate_limit.SharedBuckets:
+        return shared_rate_limit.SharedBuckets(
+            store, "rate/shop", [TokenBuckets(Rate(1000, 86400))], time.monotonic, print
         )
 
     first, second = process(), process()
-    assert [await first.take(0, "ann") for _ in range(5)] == [0.0] * 5
+    assert [await first.acquire(0, "ann") for _ in range(5)] == [0.0] * 5
     assert first.held[0]["ann"].left == 2  # 1, 2, then 4 tokens were reserved
     await until(lambda: not first.held[0])
     accepted = 0
-    while not await second.take(0, "ann"):
+    while not await second.acquire(0, "ann"):
         accepted += 1
     assert accepted == 995
     first.close()
@@ -181,7 +181,7 @@ class Failing(MemoryStore):
 async def test_each_process_limits_alone_while_the_store_fails(
     monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
-    monkeypatch.setattr(shared_rate_limit, "RATE_STORE_SECONDS", 0.05)
+    monkeypatch.setattr(shared_rate_limit, "RATE_STORE_TIMEOUT", 0.05)
     store = Failing()
     store.hangs = hangs
     server = shop(RateLimit(per_principal="10/d"), store=store)

@@ -104,7 +104,7 @@ async def test_only_what_is_safe_is_tried_again() -> None:
     answer = await shop.peer().send("tools/call", name="buy", arguments={"item": "broken"})
     assert answer["result"]["isError"] is True
     assert shop.ran.count("buy") == 1
-    assert middleware.repeated == 2
+    assert middleware.retries == 2
 
 
 @run
@@ -280,7 +280,7 @@ async def test_a_result_that_has_to_be_whole_is_too_large(revision: str) -> None
     server = library(ResponseLimit(1000))
     server.add_tool(lambda: "x" * 5000, name="letter", output_schema={"type": "string"})
     async with Client(server, revision=revision) as client:
-        with pytest.raises(ToolError, match="ask for less") as caught:
+        with pytest.raises(ToolError, match="request less data") as caught:
             await client.call_tool("letter")
     assert caught.value.kind == "tool_result_too_large"
 
@@ -436,7 +436,7 @@ async def test_personal_data_and_patterns_of_ones_own() -> None:
     read = await shop.peer().send("resources/read", uri="shop://stock")
     assert read["result"]["contents"][0]["text"] == "mail [masked]"
     assert await shop.peer().text("buy") == "bought [masked]"
-    with pytest.raises(ValueError, match="no pattern 'emails'"):
+    with pytest.raises(ValueError, match="unknown pattern 'emails'"):
         Redaction("emails")
 
 
@@ -477,7 +477,7 @@ async def test_timing_summarises_and_folds_names_that_are_too_many() -> None:
 
 @pytest.mark.parametrize("option", ["disabled", "allow", "approve"])
 def test_a_policy_takes_no_text_for_a_list_of_names(option: str) -> None:
-    with pytest.raises(TypeError, match="not the text 'drop_table'"):
+    with pytest.raises(TypeError, match="not the string 'drop_table'"):
         Policy(**{option: "drop_table"})
 
 

@@ -200,7 +200,7 @@ def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_wh
             assert second["result"]["content"][0]["text"] == "paid 42"
             third = await reaches(peer, ids[2], "completed", "failed")
             assert third["status"] == "failed"
-            assert third["error"]["message"] == "the worker that ran it is gone"
+            assert third["error"]["message"] == "the worker process of this task has ended"
         assert effects(mark) == ["idempotent", "idempotent", "once", "paid", "resumed", "resumed"]
 
     try:

@@ -334,7 +334,7 @@ def _workarounds(url: str) -> list[Finding]:
             continue  # nothing is negotiated
         status, headers = probes[workaround.name]()
         _end(url, headers.get("mcp-session-id", ""))
-        about = f"{workaround.breaks}; seen in {', '.join(workaround.seen_in)}"
+        about = f"{workaround.violated_rule}; seen in {', '.join(workaround.seen_in)}"
         if status < 300:
             times = f", applied {counted[workaround.name]} times" if workaround.name in counted else ""
             found.append(Finding("workarounds", "ok", f"{workaround.name}: accepted{times}: {about}"))

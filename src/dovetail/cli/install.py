@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DovetailError
-from ..middleware.sensitive_data import MASK, redacted, sounds_secret
+from ..middleware.sensitive_data import MASK, is_secret_name, redacted
 from ..shapes import is_list, is_object
 from . import config_files
 from .atomic_files import write_atomically
@@ -177,7 +177,7 @@ def _masked(words: list[str]) -> Iterator[str]:
     hidden = False
     for word in words:
         option, equals, _ = word.partition("=")
-        secret = option.startswith("-") and sounds_secret(option)
+        secret = option.startswith("-") and is_secret_name(option)
         yield (
             MASK if hidden and not word.startswith("-") else f"{option}={MASK}" if secret and equals else word
         )

@@ -29,7 +29,7 @@ from ..wire.revisions import BY_NAME
 from .auth import RequestAuth, read_auth
 from .calling.cache import ResponseCache
 from .calling.output_checks import Checking
-from .connecting.negotiate import Policy
+from .connecting.negotiate import NegotiationPolicy
 from .connecting.server_cache import SERVER_CACHE, ServerCache
 from .connecting.targets import Target, parse_target
 
@@ -184,7 +184,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     origin: str
     """Whose answers the cache keeps: the server's address, or this very client where it has none."""
     dialect: Dialect
-    policy: Policy
+    policy: NegotiationPolicy
     limits: Limits
     timeouts: Timeouts
     task_total: float | None
@@ -257,7 +257,9 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     )
     limits: Timeouts | None = given.pop("timeouts", None)
     timeouts = limits or dialect.timeouts or Timeouts()
-    policy = Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0])
+    policy = NegotiationPolicy.of(
+        revision if revision in BY_NAME or not dialect.versions else dialect.versions[0]
+    )
     given.setdefault("discovery_timeout", _probe_seconds(timeouts.connect, alone=not policy.legacy))
     added = _read_extensions(given.pop("extensions", ()))
     declared = _merged(added.pop("capabilities"), given.pop("capabilities", {}))

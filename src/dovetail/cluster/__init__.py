@@ -1,6 +1,8 @@
-"""What the processes of one server share through its store; loaded only where the server has one.
+"""What the worker processes of one server share through its store. Loaded only for servers with a store.
 
-Legacy sessions: start with `shared_sessions`. `message_bus` connects the processes, `stored_events` is the event log,
-`remote_streams` follows the streams of other processes. Tasks: `durable_tasks`; `task_dispatch` and `task_worker` are
-for ``dovetail worker``. Calls that run once: `idempotency`; their steps: `stored_steps`.
+Legacy sessions: start with `shared_sessions`. `message_bus` connects the processes, `stored_events` is the
+event log, `remote_streams` follows streams of other processes, `replay_buffer` repeats recent notifications.
+Tasks: `durable_tasks`, with `task_dispatch` and `task_worker` for ``dovetail worker``. Idempotency:
+`idempotency` and `stored_steps`. Leases, heartbeats and detection of dead processes: `process_registry`,
+`durable_tasks`.
 """

@@ -1,12 +1,12 @@
-"""Tasks that outlive their worker: leases, signs of life, and taking up what the dead left.
+"""Tasks that survive their worker: leases, heartbeats, and recovery of the tasks of dead workers.
 
-Every process of a server with a store does the same. While it works on a task it holds the task's lease and renews it;
-what it writes is fenced, so a worker that was thought dead cannot overwrite its successor. Every few seconds it looks
-through the tasks that have not ended: one whose lease is free has lost its worker. Such a task runs again if its author
-says that this does no harm (``idempotentHint``, ``readOnlyHint``) or that the handler knows how (``resume=True``; its
-`ctx.step` results and the answers it got are kept); otherwise it has failed, with the reason.
+A process that runs a task holds its lease and renews it with each heartbeat. Its writes are fenced, so a
+worker that was presumed dead cannot overwrite its successor. Every process regularly scans the unfinished
+tasks: a task whose lease is free has lost its worker. The task runs again if its author allows it
+(``idempotentHint``, ``readOnlyHint``, or ``resume=True``; `ctx.step` results and received input are
+retained). Otherwise it fails with the reason.
 
-Cancellations and answers that arrive elsewhere are handed to the worker by the store's news.
+Cancellations and input responses that arrive in another process are published to the worker of the task.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ..server.tasks.task_notifications import publish, tell
 from ..server.tasks.task_store import KeptTasks, key_of
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..wire.dialects.dialect import error_from_wire, wire_error
-from .process_registry import LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL, Holders
-from .stored_steps import Steps
+from .process_registry import LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL, LeaseHolders
+from .stored_steps import StoredSteps
 from .task_dispatch import TaskDispatch
 
 if TYPE_CHECKING:
@@ -49,25 +49,25 @@ HEARTBEATS_PER_TASK_SCAN: Final = 3
 
 log = logging.getLogger("dovetail.server")
 
-_GONE: Final = "the worker that ran it is gone"
+_WORKER_DIED: Final = "the worker process of this task has ended"
 
 
 class Command(Struct, omit_defaults=True):
-    """What a worker is told about a task it holds."""
+    """A command for the worker that runs a task."""
 
     cancel: bool = False
     reason: str | None = None
     answers: dict[str, Raw] | None = None
     refused: str | None = None
-    """The key of a question the client answered with this error."""
+    """The key of an input request that the client rejected with this error."""
     error: Error | None = None
 
 
 _read_command = msgspec.json.Decoder(Command).decode
 
 
-class Worker(Protocol):
-    """What `Tasks` does for us."""
+class TaskRunner(Protocol):
+    """The operations of `Tasks` that `DurableTasks` needs."""
 
     def job(self, id: str) -> Job | None: ...
     def resume(self, machine: TaskMachine, call: Call, fence: int) -> None: ...
@@ -78,79 +78,80 @@ class Worker(Protocol):
 
 
 class DurableTasks:
-    """The leases of one process on tasks, and its look for those of the dead."""
+    """The task leases of one process, its heartbeat, and the recovery of tasks of dead workers."""
 
-    def __init__(self, server: Server, kept: KeptTasks, worker: Worker) -> None:
+    def __init__(self, server: Server, kept: KeptTasks, worker: TaskRunner) -> None:
         self._server = server
-        self._kept = kept
+        self._tasks = kept
         self._store: Store = kept.store
-        self._worker = worker
+        self._runner = worker
         self._token = secrets.token_hex(8)
-        self._held: dict[str, tuple[str, Callable[[], None]]] = {}
-        """Task → its key, and how to stop listening for commands."""
-        self._spreading = TaskDispatch(self._store, server.name, self._token)
-        self._holders = Holders(kept)
+        self._leases: dict[str, tuple[str, Callable[[], None]]] = {}
+        """Task id: its key, and the function that ends the subscription to its commands."""
+        self._dispatch = TaskDispatch(self._store, server.name, self._token)
+        self._registry = LeaseHolders(kept)
         self._relays: set[asyncio.Task[None]] = set()
-        self._obeying: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
+        self._executing: set[asyncio.Task[None]] = set()
+        self._heartbeat: asyncio.Task[None] | None = None
 
     @property
-    def _me(self) -> str:
-        """Whose our leases are: this process's alone, not those of its siblings that were forked from one server."""
+    def _lease_owner(self) -> str:
+        """Return the lease owner of this process. Processes forked from one server have different owners."""
         return f"{self._token}-{os.getpid()}"
 
-    # --- holding ------------------------------------------------------------------------------------------------
+    # --- leases
+    # -------------------------------------------------------------------------------------------------
 
-    async def hold(self, job: Job) -> None:
-        """Take the lease of a task that begins here."""
+    async def acquire(self, job: Job) -> None:
+        """Acquire the lease of a task that starts in this process."""
         machine = job.machine
         key = key_of(machine)
-        job.fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
-        await self._kept.note_work(machine)
-        self._listen(machine.id, key)
+        job.fence = await self._store.lease(key, self._lease_owner, LEASE_LIFETIME)
+        await self._tasks.note_work(machine)
+        self._subscribe(machine.id, key)
 
     @property
     def has_workers(self) -> bool:
-        """Whether tasks that begin here run elsewhere."""
-        return self._spreading.present
+        """Return whether new tasks run in dedicated worker processes."""
+        return self._dispatch.has_workers
 
-    async def hand_over(self, job: Job) -> None:
-        """Leave a task that begins here to the workers, and tell its session what becomes of it."""
-        await self._kept.note_work(job.machine)
-        await self._spreading.add(job.machine.id)
+    async def dispatch(self, job: Job) -> None:
+        """Dispatch a new task to the workers and forward its progress to its session."""
+        await self._tasks.note_work(job.machine)
+        await self._dispatch.add(job.machine.id)
         if job.machine.design == "core" and job.call.session is not None:
             relay = asyncio.get_running_loop().create_task(self._relay(job))
             self._relays.add(relay)
             relay.add_done_callback(self._relays.discard)
 
     async def _relay(self, job: Job) -> None:
-        told = (job.machine.status, job.machine.message, job.machine.progress)
-        async with self.followed(job.machine, job.call) as seen:
+        previous = (job.machine.status, job.machine.message, job.machine.progress)
+        async with self.follow(job.machine, job.call) as seen:
             while not seen.machine.ended:
                 await seen.changed()
                 machine = seen.machine
                 now = (machine.status, machine.message, machine.progress)
-                if now[2] != told[2] and now[2] is not None and machine.progress_token is not None:
+                if now[2] != previous[2] and now[2] is not None and machine.progress_token is not None:
                     total = UNSET if machine.total is None else machine.total
                     tell(
                         seen,
                         PROGRESS,
                         ProgressNotificationParams(machine.progress_token, now[2], total=total),
                     )
-                if now[:2] != told[:2]:
+                if now[:2] != previous[:2]:
                     publish(self._server, seen)
-                told = now
+                previous = now
 
-    def _listen(self, id: str, key: str) -> None:
+    def _subscribe(self, id: str, key: str) -> None:
         def take(message: bytes) -> None:
-            task = asyncio.get_running_loop().create_task(self._obey(id, _read_command(message)))
-            self._obeying.add(task)
-            task.add_done_callback(self._obeying.discard)
+            task = asyncio.get_running_loop().create_task(self._execute(id, _read_command(message)))
+            self._executing.add(task)
+            task.add_done_callback(self._executing.discard)
 
-        self._held[id] = (key, self._store.subscribe(_commands(id), take))
+        self._leases[id] = (key, self._store.subscribe(_command_topic(id), take))
 
-    async def _obey(self, id: str, command: Command) -> None:
-        job, worker = self._worker.job(id), self._worker
+    async def _execute(self, id: str, command: Command) -> None:
+        job, worker = self._runner.job(id), self._runner
         if job is None:
             return
         try:
@@ -160,172 +161,176 @@ class DurableTasks:
                 await worker.answer(job.machine, command.answers, job.call)
             if command.refused is not None and command.error is not None:
                 codec, error = job.call.codec, command.error
-                told = error_from_wire(error.code, error.message, error.data, codec.revision, codec.dialect)
-                await worker.refuse_answer(job, command.refused, told)
+                refusal = error_from_wire(
+                    error.code, error.message, error.data, codec.revision, codec.dialect
+                )
+                await worker.refuse_answer(job, command.refused, refusal)
         except DovetailError as error:
-            log.info("what another worker wanted of task %s was not done: %s", id, error.message)
+            log.info("command of another process failed task=%s: %s", id, error.message)
 
-    async def let_go(self, job: Job) -> None:
-        """The work has ended, or is left for another worker."""
+    async def release(self, job: Job) -> None:
+        """Release the lease: the task has ended, or another worker shall run it."""
         machine = job.machine
-        key, stop = self._held.pop(machine.id, (None, None))
+        key, stop = self._leases.pop(machine.id, (None, None))
         if key is None or stop is None:
             return
         stop()
         try:
             if job.kept[0] in TERMINAL and not job.abandoned:
-                # One whose end the store has not taken is found by whoever looks for those of the dead.
-                await self._kept.end_work(machine.id)
-            await self._store.lease(key, self._me, 0)
-            await self._store.publish(_news(machine.id), b"")
+                # If the store did not accept the final state, the scan for tasks of dead workers finds it.
+                await self._tasks.end_work(machine.id)
+            await self._store.lease(key, self._lease_owner, 0)
+            await self._store.publish(_change_topic(machine.id), b"")
         except StoreError as error:
-            log.warning("the lease of task %s was not given back: %s", machine.id, error.message)
+            log.warning("lease not released task=%s: %s", machine.id, error.message)
 
-    async def changed(self, id: str) -> None:
-        """Tell those who wait on other workers to look again."""
-        await self._store.publish(_news(id), b"")
+    async def publish_change(self, id: str) -> None:
+        """Notify processes that wait for this task."""
+        await self._store.publish(_change_topic(id), b"")
 
-    # --- signs of life ------------------------------------------------------------------------------------------
+    # --- heartbeat
+    # ----------------------------------------------------------------------------------------------
 
-    async def watch(self) -> None:
-        """Renew what is held and look for what the dead left, until cancelled."""
-        self._watching = asyncio.current_task()
-        deserted = self._spreading.deserted = asyncio.Event()  # of the loop that runs now
+    async def heartbeat(self) -> None:
+        """Renew leases and recover tasks of dead workers, until cancelled."""
+        self._heartbeat = asyncio.current_task()
+        workers_gone = self._dispatch.workers_gone = asyncio.Event()  # belongs to the running event loop
         for turn in itertools.count():
             try:
-                await self._spreading.look()
-                await self._holders.sign(self._me)
-                await self._renew()
-                if turn % HEARTBEATS_PER_TASK_SCAN == 0 or self._spreading.working or deserted.is_set():
-                    deserted.clear()
-                    await self._look()
-                await self._pause(deserted)
+                await self._dispatch.refresh()
+                await self._registry.register(self._lease_owner)
+                await self._renew_leases()
+                if turn % HEARTBEATS_PER_TASK_SCAN == 0 or self._dispatch.is_worker or workers_gone.is_set():
+                    workers_gone.clear()
+                    await self._recover_tasks()
+                await self._wait(workers_gone)
             except StoreError as error:
-                log.warning("tasks could not be looked after: %s", error.message)
+                log.warning("task heartbeat failed: %s", error.message)
                 await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
 
-    async def _pause(self, deserted: asyncio.Event) -> None:
-        """Wait for the next turn; it comes early when somebody has died."""
+    async def _wait(self, workers_gone: asyncio.Event) -> None:
+        """Wait for the next heartbeat. Return early if a worker has died."""
         for _ in range(HEARTBEATS_PER_TASK_SCAN):
             try:
                 async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL / HEARTBEATS_PER_TASK_SCAN):
-                    await deserted.wait()
+                    await workers_gone.wait()
                     return
             except TimeoutError:
-                if await self._holders.bury():
-                    deserted.set()
+                if await self._registry.release_dead():
+                    workers_gone.set()
 
-    async def rest(self) -> None:
-        """Take nothing up any more."""
-        watching, self._watching = self._watching, None
+    async def stop_heartbeat(self) -> None:
+        """Stop the heartbeat: no further tasks are recovered."""
+        watching, self._heartbeat = self._heartbeat, None
         if watching is not None:
             watching.cancel()
             await asyncio.wait([watching])
 
-    async def serve(self, at_once: int) -> None:
-        """Be a worker, until cancelled."""
-        await self._spreading.work(self._run, at_once)
+    async def serve(self, max_concurrent: int) -> None:
+        """Run dispatched tasks as a worker, until cancelled."""
+        await self._dispatch.work(self._run_dispatched, max_concurrent)
 
     async def close(self) -> None:
         for relay in tuple(self._relays):
             relay.cancel()
-        await self._spreading.close()
+        await self._dispatch.close()
 
-    async def _run(self, id: str) -> None:
-        """Run a task that was handed over, and return when it has ended or somebody else has it."""
-        key = await self._kept.work_key(id)
-        if key is None or id in self._held:
+    async def _run_dispatched(self, id: str) -> None:
+        """Run a dispatched task. Return when it has ended, or another process runs it."""
+        key = await self._tasks.work_key(id)
+        if key is None or id in self._leases:
             return
-        fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
-        if fence and id not in self._held:
-            await self._take_up(id, key, fence)
-        job = self._worker.job(id)
-        while job is not None and self._worker.job(id) is job:
+        fence = await self._store.lease(key, self._lease_owner, LEASE_LIFETIME)
+        if fence and id not in self._leases:
+            await self._recover(id, key, fence)
+        job = self._runner.job(id)
+        while job is not None and self._runner.job(id) is job:
             await job.changed()
 
-    async def _renew(self) -> None:
-        for id, (key, _) in tuple(self._held.items()):
-            number = await self._store.lease(key, self._me, LEASE_LIFETIME)
-            job = self._worker.job(id)
-            if job is None or id not in self._held or number == job.fence:
+    async def _renew_leases(self) -> None:
+        for id, (key, _) in tuple(self._leases.items()):
+            number = await self._store.lease(key, self._lease_owner, LEASE_LIFETIME)
+            job = self._runner.job(id)
+            if job is None or id not in self._leases or number == job.fence:
                 continue
-            if number and await self._untouched(job):
-                job.fence = (
-                    number  # it had run out, as after a jump of the clock, and nobody took it meanwhile
-                )
+            if number and await self._is_unchanged(job):
+                # The lease had expired after a clock jump, and no process acquired it.
+                job.fence = number
             else:
-                self._worker.lost(id)
+                self._runner.lost(id)
 
-    async def _untouched(self, job: Job) -> bool:
-        kept = await self._kept.read(key_of(job.machine))
+    async def _is_unchanged(self, job: Job) -> bool:
+        kept = await self._tasks.read(key_of(job.machine))
         return kept is not None and (kept.status, kept.updated) == job.kept
 
-    async def _look(self) -> None:
-        for id, key in await self._kept.unfinished():
-            if id in self._held or await self._awaits_worker(key):
+    async def _recover_tasks(self) -> None:
+        for id, key in await self._tasks.unfinished():
+            if id in self._leases or await self._awaits_worker(key):
                 continue
-            fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
-            if fence and id not in self._held:
+            fence = await self._store.lease(key, self._lease_owner, LEASE_LIFETIME)
+            if fence and id not in self._leases:
                 try:
-                    await self._take_up(id, key, fence)
+                    await self._recover(id, key, fence)
                 except StoreUnreadable:
-                    await self._store.lease(key, self._me, 0)  # for a process that can read it
+                    await self._store.lease(key, self._lease_owner, 0)  # another process can read it
 
     async def _awaits_worker(self, key: str) -> bool:
-        """Whether a task was handed over and nobody has begun it: that is for workers, while there are any."""
-        if self._spreading.working or not self._spreading.present:
+        """Return whether a dispatched task has not started, so that a worker process will run it."""
+        if self._dispatch.is_worker or not self._dispatch.has_workers:
             return False
         try:
-            machine = await self._kept.read(key)
+            machine = await self._tasks.read(key)
         except StoreUnreadable:
-            return True  # of a newer version: not for us
+            return True  # written by a newer version: leave it to that version
         return machine is not None and machine.queued and machine.status == "pending"
 
-    async def _take_up(self, id: str, key: str, fence: int) -> None:
-        machine = await self._kept.read(key)
+    async def _recover(self, id: str, key: str, fence: int) -> None:
+        machine = await self._tasks.read(key)
         if machine is None or machine.ended:
-            await self._kept.end_work(id)
-            await self._store.lease(key, self._me, 0)
+            await self._tasks.end_work(id)
+            await self._store.lease(key, self._lease_owner, 0)
             return
-        call = self._call(machine)
+        call = self._rebuild_call(machine)
         if call is not None and (machine.status == "pending" or self.may_run_again(machine)):
             try:
-                self._worker.resume(machine, call, fence)
+                self._runner.resume(machine, call, fence)
             except ProtocolError:
-                await self._store.lease(key, self._me, 0)  # full: somebody with room takes it
+                # task limit reached: another process recovers it
+                await self._store.lease(key, self._lease_owner, 0)
                 return
-            self._listen(id, key)
-            log.info("task %s is taken up again", id)
+            self._subscribe(id, key)
+            log.info("task recovered task=%s", id)
             return
         codec = self._server.admission.codecs.get(machine.caller.revision) if machine.caller else None
-        error: DovetailError = ProtocolError("task_failed", _GONE, data={"taskId": id})
+        error: DovetailError = ProtocolError("task_failed", _WORKER_DIED, data={"taskId": id})
         if codec is not None:
             code, message, data = wire_error(error, codec.revision, codec.dialect)
         else:
-            code, message, data = INTERNAL_ERROR, _GONE, UNSET
+            code, message, data = INTERNAL_ERROR, _WORKER_DIED, UNSET
         machine.fail(Error(code, message, data=data), self._server.clock())
-        await self._kept.put(machine, fence)
-        await self._kept.end_work(id)
-        await self._store.lease(key, self._me, 0)
-        await self.changed(id)
+        await self._tasks.put(machine, fence)
+        await self._tasks.end_work(id)
+        await self._store.lease(key, self._lease_owner, 0)
+        await self.publish_change(id)
 
     def may_run_again(self, machine: TaskMachine) -> bool:
         tool = self._server.register.tools.entries.get(machine.name or "")
         if tool is None or tool.asks_first:
-            return False  # of the latter, what was done before the task began is not kept
+            return False  # the results of its input requests before the task are not stored
         notes = tool.definition.annotations or {}
         return bool(tool.resume or notes.get("idempotentHint") or notes.get("readOnlyHint"))
 
-    def steps(self, machine: TaskMachine) -> Steps | None:
-        """What the handler of a task that may run again has done already."""
+    def steps(self, machine: TaskMachine) -> StoredSteps | None:
+        """Return the stored steps of a task that may run again."""
         if not self.may_run_again(machine):
             return None
         ttl = None if machine.ttl is None else machine.ttl / 1000
-        return Steps(self._store, machine.id, ttl, again=True)  # its author says that the handler knows how
+        # The author declared that the handler can be repeated.
+        return StoredSteps(self._store, machine.id, ttl, again=True)
 
     @staticmethod
     def caller(call: Call) -> TaskCaller:
-        """What has to be known to make ``call`` again."""
+        """Return the data to rebuild ``call`` in another process."""
         principal = call.principal
         return TaskCaller(
             revision=call.revision.name,
@@ -338,8 +343,8 @@ class DurableTasks:
             trace=trace_members(call.meta),
         )
 
-    def _call(self, machine: TaskMachine) -> Call | None:
-        """The call a task was made of, as far as it was kept."""
+    def _rebuild_call(self, machine: TaskMachine) -> Call | None:
+        """Rebuild the call of a task from its stored caller."""
         caller = machine.caller
         codec = None if caller is None else self._server.admission.codecs.get(caller.revision)
         if caller is None or codec is None:
@@ -361,45 +366,46 @@ class DurableTasks:
             principal=principal,
         )
 
-    # --- elsewhere ----------------------------------------------------------------------------------------------
+    # --- tasks in other processes
+    # -------------------------------------------------------------------------------
 
     async def cancel(self, task: TaskMachine, reason: str | None) -> None:
-        """Have a task that does not run here cancelled: by its worker or, if nobody has it, at once.
+        """Cancel a task of another process: through its worker or, without one, directly.
 
         Raises:
             ProtocolError: ``task_already_completed``.
         """
         key = key_of(task)
-        fence = await self._store.lease(key, self._me, LEASE_LIFETIME)
+        fence = await self._store.lease(key, self._lease_owner, LEASE_LIFETIME)
         if not fence:
-            await self._tell(task, Command(cancel=True, reason=reason))
+            await self._send_command(task, Command(cancel=True, reason=reason))
             return
         try:
-            fresh = await self._kept.read(key)
+            fresh = await self._tasks.read(key)
             if fresh is not None:
                 fresh.cancel(self._server.clock(), reason)
-                await self._kept.put(fresh, fence)
-            await self._kept.end_work(task.id)
+                await self._tasks.put(fresh, fence)
+            await self._tasks.end_work(task.id)
         finally:
-            await self._store.lease(key, self._me, 0)
-            await self.changed(task.id)
+            await self._store.lease(key, self._lease_owner, 0)
+            await self.publish_change(task.id)
 
     async def answer(self, task: TaskMachine, responses: Mapping[str, Raw]) -> None:
-        """Hand answers to the worker of ``task``."""
-        await self._tell(task, Command(answers=dict(responses)))
+        """Send input responses to the worker of ``task``."""
+        await self._send_command(task, Command(answers=dict(responses)))
 
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
-        """Tell the worker that a question was answered with an error."""
+        """Send a rejected input request to the worker of the task."""
         code, message, data = wire_error(error, job.call.codec.revision, job.call.codec.dialect)
-        await self._tell(job.machine, Command(refused=key, error=Error(code, message, data=data)))
+        await self._send_command(job.machine, Command(refused=key, error=Error(code, message, data=data)))
 
-    async def _tell(self, task: TaskMachine, command: Command) -> None:
-        """Hand ``command`` to the worker of ``task``, if there is one.
+    async def _send_command(self, task: TaskMachine, command: Command) -> None:
+        """Send ``command`` to the worker of ``task``, if it has one.
 
-        Returns when the worker has most likely done it: at its next news, or after a look's time.
+        Return at the next change of the task, or after `TASK_HEARTBEAT_INTERVAL`.
         """
-        async with self.news(task.id) as changed:
-            await self._store.publish(_commands(task.id), msgspec.json.encode(command))
+        async with self.changes(task.id) as changed:
+            await self._store.publish(_command_topic(task.id), msgspec.json.encode(command))
             try:
                 async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL):
                     await changed.wait()
@@ -407,36 +413,36 @@ class DurableTasks:
                 pass
 
     @asynccontextmanager
-    async def news(self, id: str) -> AsyncGenerator[asyncio.Event, None]:
-        """An event that is set whenever the task changes on another worker."""
+    async def changes(self, id: str) -> AsyncGenerator[asyncio.Event, None]:
+        """Yield an event that is set whenever the task changes in another process."""
         changed = asyncio.Event()
-        stop = self._store.subscribe(_news(id), lambda _: changed.set())
+        stop = self._store.subscribe(_change_topic(id), lambda _: changed.set())
         try:
             yield changed
         finally:
             stop()
 
     @asynccontextmanager
-    async def followed(self, task: TaskMachine, call: Call) -> AsyncGenerator[Job, None]:
-        """A task that runs elsewhere, as a job whose state follows what happens there."""
+    async def follow(self, task: TaskMachine, call: Call) -> AsyncGenerator[Job, None]:
+        """Yield a job that mirrors a task running in another process."""
         job = Job(task, call)
-        async with self.news(task.id) as changed:
-            following = asyncio.create_task(self._follow(job, changed))
+        async with self.changes(task.id) as changed:
+            following = asyncio.create_task(self._poll(job, changed))
             try:
                 yield job
             finally:
                 following.cancel()
                 await asyncio.wait([following])
 
-    async def _follow(self, job: Job, changed: asyncio.Event) -> None:
+    async def _poll(self, job: Job, changed: asyncio.Event) -> None:
         while not job.machine.ended:
             try:
                 async with asyncio.timeout(TASK_HEARTBEAT_INTERVAL):
                     await changed.wait()
             except TimeoutError:
-                pass  # look all the same: its worker may be dead
+                pass  # poll anyway: its worker may be dead
             changed.clear()
-            fresh = await self._kept.read(key_of(job.machine))
+            fresh = await self._tasks.read(key_of(job.machine))
             if fresh is None:
                 job.machine.fail(Error(INTERNAL_ERROR, "the task has expired"), self._server.clock())
             else:
@@ -444,9 +450,9 @@ class DurableTasks:
             job.wake()
 
 
-def _commands(id: str) -> str:
+def _command_topic(id: str) -> str:
     return f"task-commands/{id}"
 
 
-def _news(id: str) -> str:
+def _change_topic(id: str) -> str:
     return f"task-news/{id}"

@@ -1,15 +1,16 @@
-"""Calls exactly once: the extension ``io.dovetail/idempotency``.
+"""Idempotency: run a tool call once per idempotency key (extension ``io.dovetail/idempotency``).
 
-A client that sends ``_meta["io.dovetail/idempotency-key"]`` with ``tools/call`` may send the call again, on another
-connection and to another worker: the tool is run once and both get the same answer, an error too. What happens is kept
-in the store under the principal and the key:
+A client that sends ``_meta["io.dovetail/idempotency-key"]`` with ``tools/call`` may repeat the call on
+another connection and to another worker. The tool runs once and all callers get the same result or error. The
+store holds one record per principal and key:
 
-* nothing yet: whoever gets the lease notes that the call has begun, runs it, and keeps its result;
-* begun, and somebody holds the lease: wait for the result;
-* begun, and nobody holds the lease: whoever ran it is dead. Whether it was done nobody knows, so it is not done again
-  unless its author says that this does no harm; the caller is told (``call_interrupted``).
+* no record: the process that gets the lease writes a pending record, runs the call, and stores its result;
+* pending record with a lease: wait for the result;
+* pending record without a lease: the process has died and the outcome is unknown. The call runs again only if the
+  tool's author declared it repeatable; otherwise it fails with ``call_interrupted``.
 
-The rounds of one call on 2026-07-28 share the key; each is a call of its own, told apart by the state it brings.
+The input rounds of one call on 2026-07-28 share the key. Each round is a separate call with its own request
+state.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from ..stores.base import Store, StoreError
 from ..stores.versioned_records import VersionedRecords
 from ..wire.dialects.dialect import error_from_wire, wire_error
 from ..wire.seal import digest
-from .process_registry import LEASE_LIFETIME, ended, passport
+from .process_registry import LEASE_LIFETIME, has_ended, process_identity
 from .stored_results import results_of
-from .stored_steps import harmless, keep_lease
+from .stored_steps import is_repeatable, keep_lease
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -56,25 +57,25 @@ DISCONNECTED_CALL_GRACE_PERIOD: Final = 10.0
 log = logging.getLogger("dovetail.server")
 
 Repeat = Callable[[Callable[[], Raw]], Awaitable[Struct | Raw]]
-_NOT_KEPT: Final = "The call was made, but its result was too large to be kept"
+_NOT_STORED: Final = "The call ran, but its result was too large to be stored"
 _NOT_RUN: Final = frozenset({"too_many_tools", "too_many_tasks"})
-"""Refused for want of room: the next try may find some."""
+"""Rejected for lack of capacity, so the call did not run and may be retried."""
 
 
 class _Record(Struct, omit_defaults=True):
     mark: str
-    """Which tool with which arguments."""
+    """Digest of the tool name and the arguments."""
     result: Raw | UnsetType = UNSET
     error: Error | UnsetType = UNSET
     holder: tuple[str, str] | None = None
-    """Who is at it: the owner of the lease, and the passport of its process."""
+    """The lease owner, and the identity of its process."""
 
 
 _records = VersionedRecords(_Record)
 
 
 class IdempotentCalls:
-    """What ``tools/call`` of a server with a store goes through."""
+    """Runs ``tools/call`` requests with an idempotency key at most once."""
 
     key = IDEMPOTENCY_KEY
 
@@ -82,15 +83,17 @@ class IdempotentCalls:
         self._server, self._tools = server, server.register.tools.entries
         self._store = store
         self._waiting: Counter[str] = Counter()
-        """How many wait here for the call under this name."""
+        """Callers in this process that wait for a result, by record key."""
         self._results = results_of(store)
-        self._under_way: set[asyncio.Task[Any]] = set()
-        self._abandoned = server.admission.shared.disconnected_requests
+        self._running: set[asyncio.Task[Any]] = set()
+        self._disconnected = server.admission.shared.disconnected_requests
         self._requests = server.admission.shared.requests
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
-    def around(self, execute: Next) -> Next:
-        """``execute``, once for each key. What becomes a task has passed `run` before its chain."""
+    def wrap(self, execute: Next) -> Next:
+        """Wrap ``execute`` so that it runs once per key. Calls that become tasks pass `run` before their
+        middleware.
+        """
 
         def run(request: Request) -> Awaitable[Struct | Raw]:
             call = request.call
@@ -102,7 +105,7 @@ class IdempotentCalls:
             def again(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
                 return execute(replace(request, call=call, channel=channel))
 
-            # The handler checks the rights, but a repeat does not get there.
+            # The handler checks permissions, but a replay does not reach it.
             self._server.pipeline.authorize(request)
             return self.run(call, request.channel, again)
 
@@ -111,23 +114,23 @@ class IdempotentCalls:
     def run(
         self, call: Call, channel: Channel, respond: Respond, repeat: Repeat | None = None
     ) -> Awaitable[Struct | Raw]:
-        """Answer ``call`` with ``respond``, or with what was answered under its key before.
+        """Answer ``call`` with ``respond``, or with the stored answer for its key.
 
-        ``repeat`` gets that answer instead of the caller, where it has not passed the middleware yet.
+        ``repeat`` receives the stored answer if it still has to pass the middleware.
         """
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
         if self._server.inherited_store is not None:
-            key = None  # a server around this one, which has a store, has seen to it
-        return respond(call, channel) if key is None else self._once(call, channel, key, respond, repeat)
+            key = None  # the parent server has a store and handles the key
+        return respond(call, channel) if key is None else self._run_once(call, channel, key, respond, repeat)
 
-    async def _once(
+    async def _run_once(
         self, call: Call, channel: Channel, key: Any, respond: Respond, repeat: Repeat | None
     ) -> Struct | Raw:
-        name, mark, me = _name(call, _checked(key)), _mark(call), secrets.token_hex(8)
+        name, mark, me = _record_key(call, _validated_key(key)), _request_digest(call), secrets.token_hex(8)
         while True:
             record = await self._read(name, mark)
-            if record is not None and not _open(record):
-                kept = partial(_answer, record, call)
+            if record is not None and not _is_pending(record):
+                kept = partial(_replay, record, call)
                 return kept() if repeat is None else await repeat(kept)
             claim = asyncio.create_task(self._claim(name, mark, me, record, call))
             try:
@@ -135,31 +138,34 @@ class IdempotentCalls:
             except asyncio.CancelledError:
                 await asyncio.wait([claim])
                 if not claim.exception() and claim.result():
-                    await run_to_completion(self._settle(name, me, None, not_run=True))
+                    await run_to_completion(self._finish(name, me, None, not_run=True))
                 raise
             if fence is None:
-                continue  # somebody was faster
+                continue  # another caller acquired it first
             if not fence:
-                if record is not None and record.holder is not None and ended(record.holder[1].encode()):
-                    await self._store.lease(name, record.holder[0], 0)  # the dead need it no more
+                if record is not None and record.holder is not None and has_ended(record.holder[1].encode()):
+                    await self._store.lease(name, record.holder[0], 0)  # release the lease of a dead process
                 else:
-                    await self._until_news(name)
+                    await self._wait_for_result(name)
                 continue
             attempt = partial(respond, replace(call), channel)
-            work = asyncio.create_task(self._work(attempt, call, name, mark, me, fence))
-            self._under_way.add(work)
-            work.add_done_callback(self._under_way.discard)
-            return await self._attend(work, call, name)
+            work = asyncio.create_task(self._execute(attempt, call, name, mark, me, fence))
+            self._running.add(work)
+            work.add_done_callback(self._running.discard)
+            return await self._await_result(work, call, name)
 
     async def close(self) -> None:
-        """End what is under way, and see to it that this is known."""
-        for work in tuple(self._under_way):
+        """Cancel running calls and store that they were interrupted."""
+        for work in tuple(self._running):
             work.cancel()
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._running:
+            await asyncio.wait(self._running)
 
     async def _claim(self, name: str, mark: str, me: str, record: _Record | None, call: Call) -> int | None:
-        """Take the call and note that it begins: our fence. 0: somebody is at it; None: it is to be read again."""
+        """Acquire the lease and write the pending record. Return the fencing number.
+
+        0: another caller runs the call. None: read the record again.
+        """
         fence = await self._store.lease(name, me, LEASE_LIFETIME)
         begun: bool | None = None
         try:
@@ -167,7 +173,7 @@ class IdempotentCalls:
                 begun = await self._begin(name, mark, me, record, fence, call)
         finally:
             if fence and not begun:
-                await self._store.lease(name, me, 0)  # the next one need not wait for it
+                await self._store.lease(name, me, 0)  # let the next caller acquire it at once
         return fence if begun or not fence else None
 
     async def _read(self, name: str, mark: str) -> _Record | None:
@@ -175,31 +181,33 @@ class IdempotentCalls:
         record = None if data is None else _records.decode(data)
         if record is not None and record.mark != mark:
             raise ProtocolError(
-                "invalid_params", "the idempotency key stands for a call with other arguments"
+                "invalid_params",
+                "the idempotency key was already used for a call with other arguments; use a new key",
             )
         return record
 
     async def _begin(
         self, name: str, mark: str, me: str, record: _Record | None, fence: int, call: Call
     ) -> bool | None:
-        """Note that the call begins; None when it has meanwhile begun or ended elsewhere."""
-        new = _records.encode(_Record(mark, holder=(me, passport().decode())))
+        """Write the pending record. Return None if another process has started or finished the call."""
+        new = _records.encode(_Record(mark, holder=(me, process_identity().decode())))
         if record is None:
             return (
                 await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, only_new=True, fence=fence)
                 or None
             )
-        # Results are kept before leases are given back: what is open now was left by the dead.
+        # Results are stored before leases are released: a pending record belongs to a dead process.
         record = await self._read(name, mark)
-        if record is None or not _open(record):
+        if record is None or not _is_pending(record):
             return None
-        if not harmless(self._tools.get(call.params.name)):
+        if not is_repeatable(self._tools.get(call.params.name)):
             raise ProtocolError("call_interrupted", data={"tool": call.params.name})
         return await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence) or None
 
-    # --- working ------------------------------------------------------------------------------------------------
+    # --- execution
+    # ----------------------------------------------------------------------------------------------
 
-    async def _work(
+    async def _execute(
         self,
         attempt: Callable[[], Awaitable[Struct | Raw]],
         call: Call,
@@ -217,19 +225,19 @@ class IdempotentCalls:
             return result
         except DovetailError as error:
             not_run = isinstance(error, Refusal) or error.kind in _NOT_RUN
-            record = None if not_run else _failed(mark, error, call)
+            record = None if not_run else _error_record(mark, error, call)
             raise
         finally:
             beat.cancel()
-            keep = None if record is None else self._keep(name, record, fence, call)
-            await run_to_completion(self._settle(name, me, keep, not_run=not_run))
+            keep = None if record is None else self._store_result(name, record, fence, call)
+            await run_to_completion(self._finish(name, me, keep, not_run=not_run))
 
-    async def _settle(
+    async def _finish(
         self, name: str, me: str, keep: Coroutine[Any, Any, int] | None, *, not_run: bool
     ) -> None:
-        """Keep what came of it, then let others at it."""
+        """Store the result, release the lease and notify waiting callers."""
         size = 0 if keep is None else await keep
-        # One that was cut short says so to its repeats: that, too, is kept.
+        # An interrupted call is stored as well: its repeats get that error.
         gone = [name] if not_run else self._results.add(name, size)
         try:
             for old in gone:
@@ -237,46 +245,53 @@ class IdempotentCalls:
             await self._store.lease(name, me, 0)
             await self._store.publish(name, b"")
         except StoreError:
-            pass  # the lease runs out by itself, and those who wait look now and then
+            pass  # the lease expires, and waiting callers poll
 
-    async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> int:
-        """Write what came of it; how many bytes that took."""
+    async def _store_result(self, name: str, record: _Record, fence: int, call: Call) -> int:
+        """Store the outcome and return its size in bytes."""
         data = _records.encode(record)
         if not self._results.fits(len(data)):
-            data = _records.encode(_failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call))
+            data = _records.encode(
+                _error_record(record.mark, ProtocolError("call_interrupted", _NOT_STORED), call)
+            )
         try:
             await self._store.put(name, data, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence)
         except StoreError as error:
-            # It was done, and its caller is told so; only a repeat will hear that nobody knows.
-            log.warning("the result of a call was not kept: %s", error.message)
+            # The call ran and its caller gets the result; only a repeat gets "outcome unknown".
+            log.warning("idempotent result not stored: %s", error.message)
         return len(data)
 
-    # --- waiting ------------------------------------------------------------------------------------------------
+    # --- waiting and disconnects
+    # --------------------------------------------------------------------------------
 
-    async def _attend(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> Struct | Raw:
+    async def _await_result(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> Struct | Raw:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             if not work.done():
-                self._leave(work, call, name)
+                self._on_disconnect(work, call, name)
             raise
 
-    def _leave(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> None:
-        """Who asked is gone. On 2026-07-28 over HTTP that may be a lost connection: then the client comes back."""
-        work.add_done_callback(_ended)
+    def _on_disconnect(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> None:
+        """Handle the disconnect of the caller.
+
+        On 2026-07-28 over HTTP it may be a lost connection: the call keeps running for a grace period so that
+        the client can repeat it.
+        """
+        work.add_done_callback(_retrieve_exception)
         lost = call.revision.modern and call.scope.get("transport") == "http"
-        if lost and self._abandoned.acquire():
-            work.add_done_callback(lambda _: self._abandoned.release())
+        if lost and self._disconnected.acquire():
+            work.add_done_callback(lambda _: self._disconnected.release())
             loop = asyncio.get_running_loop()
             loop.call_later(DISCONNECTED_CALL_GRACE_PERIOD, lambda: self._waiting[name] or work.cancel())
         else:
-            # The runner does not wait for it: it counts here until its handler has ended.
+            # No handler waits for the task now: count it as in flight until it has ended.
             self._requests.in_use += 1
             work.add_done_callback(lambda _: self._requests.release())
             work.cancel()
 
-    async def _until_news(self, name: str) -> None:
-        """Wait until the one under way may have ended."""
+    async def _wait_for_result(self, name: str) -> None:
+        """Wait for a notification that the running call has ended, or for the poll interval."""
         news = asyncio.Event()
         stop = self._store.subscribe(name, lambda _: news.set())
         self._waiting[name] += 1
@@ -284,7 +299,7 @@ class IdempotentCalls:
             async with asyncio.timeout(IDEMPOTENCY_POLL_INTERVAL):
                 await news.wait()
         except TimeoutError:
-            pass  # it is looked at again
+            pass  # poll the record
         finally:
             stop()
             self._waiting[name] -= 1
@@ -292,21 +307,21 @@ class IdempotentCalls:
                 del self._waiting[name]
 
 
-def _ended(work: asyncio.Task[Struct | Raw]) -> None:
+def _retrieve_exception(work: asyncio.Task[Struct | Raw]) -> None:
     if not work.cancelled():
-        work.exception()  # somebody else is told, or nobody
+        work.exception()  # mark the exception as retrieved
 
 
-def _failed(mark: str, error: DovetailError, call: Call) -> _Record:
+def _error_record(mark: str, error: DovetailError, call: Call) -> _Record:
     code, message, data = wire_error(error, call.revision, call.codec.dialect)
     return _Record(mark, error=Error(code, message, data=data))
 
 
-def _open(record: _Record) -> bool:
+def _is_pending(record: _Record) -> bool:
     return record.result is UNSET and record.error is UNSET
 
 
-def _answer(record: _Record, call: Call) -> Raw:
+def _replay(record: _Record, call: Call) -> Raw:
     error = record.error
     if isinstance(error, Error):
         raise error_from_wire(error.code, error.message, error.data, call.revision, call.codec.dialect)
@@ -314,7 +329,7 @@ def _answer(record: _Record, call: Call) -> Raw:
     return record.result
 
 
-def _checked(key: Any) -> str:
+def _validated_key(key: Any) -> str:
     if (
         not isinstance(key, str)
         or not 0 < len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH
@@ -322,16 +337,16 @@ def _checked(key: Any) -> str:
     ):
         raise ProtocolError(
             "invalid_params",
-            f"an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} visible ASCII characters",
+            f"the idempotency key must be 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} visible ASCII characters",
         )
     return key
 
 
-def _name(call: Call, key: str) -> str:
+def _record_key(call: Call, key: str) -> str:
     params = call.params
     round_ = "" if params.request_state is UNSET else params.request_state
     return f"once/{owner(call.principal)}/{digest([key, round_]).hex()[:48]}"
 
 
-def _mark(call: Call) -> str:
+def _request_digest(call: Call) -> str:
     return f"{digest(call.params.arguments).hex()[:32]} {call.params.name}"

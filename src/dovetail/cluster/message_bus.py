@@ -1,8 +1,8 @@
-"""Letters between the processes that serve the sessions of one server: to one of them, or to all.
+"""`MessageBus`: messages between the worker processes of one server, to one process or to all.
 
-A process has an id that is new with each start, and is there as long as its key is in the store; it renews that key, so
-one that was killed is gone `LEASE_LIFETIME` later, for others of its machine at once. Letters of one process to another
-arrive in order, or not at all.
+Each process has a random id and a key in the store, which it renews with each heartbeat. The key of a killed
+process expires after `LEASE_LIFETIME`; processes on the same machine notice its end at once. Messages from
+one process to another arrive in order, or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..drivers.heartbeat import repeat
 from ..stores.base import Store, StoreError
 from ..stores.send_queue import SendQueue
 from ..wire.frames import RequestId
-from .process_registry import LEASE_LIFETIME, ended, passport
+from .process_registry import LEASE_LIFETIME, has_ended, process_identity
 
 MAX_QUEUED_MESSAGES: Final = 100_000
 """Messages that wait to be sent to other workers."""
@@ -36,84 +36,86 @@ WORKER_PROBE_DELAY: Final = 1.0
 log = logging.getLogger("dovetail.http")
 
 
-class Letter(Struct, array_like=True, tag=True, frozen=True):
-    """What one process tells another. ``session`` is the name under which the store has a session, never its id."""
+class Message(Struct, array_like=True, tag=True, frozen=True):
+    """Base of all messages. ``session`` is the storage name of a session, never its id."""
 
 
-class Answered(Letter, frozen=True):
-    """The client of a session has answered a question that was asked there."""
-
-    session: str
-    message: bytes
-
-
-class Withdrawn(Letter, frozen=True):
-    """It has cancelled a call, which may run anywhere."""
+class ResponseReceived(Message, frozen=True):
+    """The client has answered a server-to-client request of the receiving process."""
 
     session: str
     message: bytes
 
 
-class Changed(Letter, frozen=True):
-    """What is kept of a session is this now."""
+class CallCancelled(Message, frozen=True):
+    """The client has cancelled a call, which may run in any process."""
+
+    session: str
+    message: bytes
+
+
+class SessionChanged(Message, frozen=True):
+    """The stored record of a session has changed."""
 
     session: str
     record: bytes
 
 
-class Ended(Letter, frozen=True):
+class SessionEnded(Message, frozen=True):
     session: str
 
 
-class Told(Letter, frozen=True):
-    """A message for the general stream of a session, from a process that does not have that."""
+class StreamMessage(Message, frozen=True):
+    """A message for the general stream of a session, sent to the process that has the stream."""
 
     session: str
     message: bytes
 
 
-class Yield(Letter, frozen=True):
-    """Who sends this has the general stream from now on."""
+class StreamTakeover(Message, frozen=True):
+    """The sender takes over the general stream."""
 
     session: str
 
 
-class Vacant(Letter, frozen=True):
-    """The client has left the general stream here; whoever has another response of it open may go on with that."""
+class StreamVacated(Message, frozen=True):
+    """The client has closed the general stream of the sender; a process with another open response continues
+    it.
+    """
 
     session: str
 
 
-class Follow(Letter, frozen=True):
-    """Send what is written to a stream after the event ``last``, now and later."""
+class FollowStream(Message, frozen=True):
+    """Request the events of a stream after the event ``last``, and all later ones."""
 
     session: str
     last: str
     follower: int
 
 
-class Followed(Letter, frozen=True):
-    """What came after that event, whether that is all, and whose stream it is."""
+class StreamSnapshot(Message, frozen=True):
+    """The events after ``last``, whether the stream has ended, and the request it belongs to."""
 
     events: bytes
     over: bool
     request: RequestId | None
 
 
-class Unfollow(Letter, frozen=True):
+class UnfollowStream(Message, frozen=True):
     follower: int
 
 
-class More(Letter, frozen=True):
-    """Events for a follower, and whether that was all."""
+class StreamEvents(Message, frozen=True):
+    """Further events for a follower, and whether the stream has ended."""
 
     follower: int
     events: bytes
     over: bool = False
 
 
-class Posted(Letter, frozen=True):
-    """A message that was posted to an HTTP+SSE connection there."""
+class SseMessage(Message, frozen=True):
+    """A message that was posted to an HTTP+SSE connection of the receiving process."""
 
     connection: str
     principal: str | None
@@ -121,88 +123,90 @@ class Posted(Letter, frozen=True):
     headers: list[tuple[bytes, bytes]] = []
 
 
-class Kept(Letter, frozen=True):
-    """The general stream up to now: the number of its newest event, and events with theirs."""
+class GeneralStreamState(Message, frozen=True):
+    """The state of the general stream: the number of its newest event, and the numbered events."""
 
     written: int
     events: list[tuple[int, bytes]]
 
 
-class Done(Letter, frozen=True):
-    """Whether it was as wished."""
+class Acknowledgement(Message, frozen=True):
+    """Whether the request succeeded."""
 
     well: bool
 
 
-Known = (
-    Answered
-    | Withdrawn
-    | Changed
-    | Ended
-    | Told
-    | Yield
-    | Vacant
-    | Follow
-    | Followed
-    | Unfollow
-    | More
-    | Posted
-    | Kept
-    | Done
+BusMessage = (
+    ResponseReceived
+    | CallCancelled
+    | SessionChanged
+    | SessionEnded
+    | StreamMessage
+    | StreamTakeover
+    | StreamVacated
+    | FollowStream
+    | StreamSnapshot
+    | UnfollowStream
+    | StreamEvents
+    | SseMessage
+    | GeneralStreamState
+    | Acknowledgement
 )
 
 
-class _Envelope(Struct, array_like=True):
+class _BusEnvelope(Struct, array_like=True):
     sender: str
     number: int
-    """Of a question, or of the one this replies to; 0 for neither."""
+    """The number of a request, or of the request that this replies to; 0 for neither."""
     reply: bool
-    letter: Known
+    bus_message: BusMessage
 
 
 _WORKER: Final = re.compile("[0-9a-f]{8}")
 _write = msgspec.msgpack.Encoder().encode
-_read = msgspec.msgpack.Decoder(_Envelope).decode
+_read = msgspec.msgpack.Decoder(_BusEnvelope).decode
 
-Handler = Callable[[Any, str], Known | None]
-"""Takes a letter and the id of its sender; what it returns is the reply, if one is wanted."""
+Handler = Callable[[Any, str], BusMessage | None]
+"""Handles a message from the given worker. The return value is the reply to a request."""
 
 
 class MessageBus:
-    """The letters of one process. Set ``handlers`` before `start`."""
+    """The message bus of one process. Set ``handlers`` before `start`."""
 
     def __init__(self, store: Store, server: str) -> None:
-        self.me = ""
-        self.handlers: dict[type[Letter], Handler] = {}
-        self.lost: Callable[[str], None] = lambda worker: None
-        """Called with the id of a process that we `watch` and that is gone."""
+        self.worker_id = ""
+        self.handlers: dict[type[Message], Handler] = {}
+        self.on_worker_lost: Callable[[str], None] = lambda worker: None
+        """Called with the id of a `watched` process that has died."""
         self.watched: set[str] = set()
-        """Processes to watch: a handful, so they stay until they are gone."""
+        """Processes whose death is reported."""
         self._store = store
-        self._place = hashlib.sha256(server.encode()).hexdigest()[:16]
-        self._outbox = SendQueue(store, MAX_QUEUED_MESSAGES)
+        self._server_key = hashlib.sha256(server.encode()).hexdigest()[:16]
+        self._send_queue = SendQueue(store, MAX_QUEUED_MESSAGES)
         self._numbers = itertools.count(1)
-        self._questions: dict[int, asyncio.Future[Known]] = {}
+        self._requests: dict[int, asyncio.Future[BusMessage]] = {}
         self._stops: list[Callable[[], None]] = []
-        self._beat: asyncio.Task[None] | None = None
-        self._doubtful = 0.0
-        """Until then a missing sign of life means nothing."""
+        self._heartbeat_task: asyncio.Task[None] | None = None
+        self._liveness_unknown_until = 0.0
+        """Loop time until which a missing heartbeat does not mean that a process is dead."""
 
     def next_id(self) -> str:
-        """An id for a request of ours that says which process asks."""
-        return f"{self.me}-{next(self._numbers)}"
+        """Return a request id that contains the id of this process."""
+        return f"{self.worker_id}-{next(self._numbers)}"
 
     async def start(self) -> None:
-        if self._beat is not None:
+        if self._heartbeat_task is not None:
             return
-        self.me = secrets.token_hex(4)
-        for topic in (self._topic(), self._topic(self.me)):
-            self._stops.append(self._store.subscribe(topic, self._take))
-        await self._live()
-        self._beat = asyncio.create_task(repeat(LEASE_LIFETIME / 3, self._renew), name="dovetail-mail")
+        self.worker_id = secrets.token_hex(4)
+        for topic in (self._topic(), self._topic(self.worker_id)):
+            self._stops.append(self._store.subscribe(topic, self._receive))
+        await self._write_heartbeat()
+        self._heartbeat_task = asyncio.create_task(
+            repeat(LEASE_LIFETIME / 3, self._heartbeat), name="dovetail-message-bus"
+        )
 
     async def stop(self) -> None:
-        beat, self._beat = self._beat, None
+        beat, self._heartbeat_task = self._heartbeat_task, None
         if beat is None:
             return
         beat.cancel()
@@ -210,97 +214,101 @@ class MessageBus:
         for stop in self._stops:
             stop()
         self._stops.clear()
-        await self._outbox.close()
+        await self._send_queue.close()
         try:
-            await self._store.delete(self._key(self.me))
+            await self._store.delete(self._key(self.worker_id))
         except StoreError as error:
-            log.warning("other processes find out by themselves that this one has ended: %s", error.message)
+            log.warning("worker not deregistered; its entry expires: %s", error.message)
 
-    def tell(self, worker: str | None, letter: Known) -> None:
-        """Send to one process, or to all others."""
-        self._send(worker, _Envelope(self.me, 0, False, letter))
+    def send(self, worker: str | None, bus_message: BusMessage) -> None:
+        """Send a message to one process, or to all others."""
+        self._send(worker, _BusEnvelope(self.worker_id, 0, False, bus_message))
 
-    async def ask(self, worker: str, letter: Known) -> Known | None:
-        """Send, and wait for the reply; None: that process is gone, or too slow.
+    async def request(self, worker: str, bus_message: BusMessage) -> BusMessage | None:
+        """Send a message and wait for the reply. Return None if the process is dead or does not respond in
+        time.
 
         Raises:
-            StoreError: nobody can tell whether it is.
+            StoreError: the store is unavailable, so it is unknown whether the process is alive.
         """
         if _WORKER.fullmatch(worker) is None:
-            return None  # clients send us these ids back
+            return None  # the id was sent by a client: check it
         number = next(self._numbers)
-        reply = self._questions[number] = asyncio.get_running_loop().create_future()
-        self._send(worker, _Envelope(self.me, number, False, letter))
+        reply = self._requests[number] = asyncio.get_running_loop().create_future()
+        self._send(worker, _BusEnvelope(self.worker_id, number, False, bus_message))
         away: StoreError | None = None
         try:
             async with asyncio.timeout(WORKER_RESPONSE_TIMEOUT):
                 while not (await asyncio.wait({reply}, timeout=WORKER_PROBE_DELAY))[0]:
                     try:
-                        if not await self.alive(worker):
+                        if not await self.is_alive(worker):
                             return None
                         away = None
                     except StoreError as error:
-                        away = error  # it may be back in time
+                        away = error  # the store may recover in time
                 return reply.result()
         except TimeoutError:
             if away is not None:
                 raise away from None
             return None
         finally:
-            del self._questions[number]
+            del self._requests[number]
 
-    async def alive(self, worker: str) -> bool:
-        """Whether a process is there. While the store was away nobody could say so: then all get some time."""
-        if worker == self.me:
+    async def is_alive(self, worker: str) -> bool:
+        """Return whether a process is alive. After an outage of the store, assume so for a grace period."""
+        if worker == self.worker_id:
             return True
         sign = await self._store.get(self._key(worker))
         if sign is not None:
-            return not ended(sign)
-        return asyncio.get_running_loop().time() < self._doubtful
+            return not has_ended(sign)
+        return asyncio.get_running_loop().time() < self._liveness_unknown_until
 
-    # --- inside ---------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
     def _topic(self, worker: str = "") -> str:
-        return f"mail/{self._place}/{worker}"
+        return f"mail/{self._server_key}/{worker}"
 
     def _key(self, worker: str) -> str:
-        return f"workers/{self._place}/{worker}"
+        return f"workers/{self._server_key}/{worker}"
 
-    def _send(self, worker: str | None, envelope: _Envelope) -> None:
-        self._outbox.put(self._topic(worker or ""), _write(envelope))
+    def _send(self, worker: str | None, envelope: _BusEnvelope) -> None:
+        self._send_queue.put(self._topic(worker or ""), _write(envelope))
 
-    def _take(self, message: bytes) -> None:
+    def _receive(self, message: bytes) -> None:
         try:
             envelope = _read(message)
         except msgspec.DecodeError:
-            log.warning("a letter of another version was not understood")
+            log.warning("bus message rejected: unknown format, sent by another version of Dovetail")
             return
-        if envelope.sender == self.me:
+        if envelope.sender == self.worker_id:
             return
         if envelope.reply:
-            question = self._questions.get(envelope.number)
+            question = self._requests.get(envelope.number)
             if question is not None and not question.done():
-                question.set_result(envelope.letter)
+                question.set_result(envelope.bus_message)
             return
-        answer = self.handlers[type(envelope.letter)](envelope.letter, envelope.sender)
+        answer = self.handlers[type(envelope.bus_message)](envelope.bus_message, envelope.sender)
         if envelope.number:
-            self._send(envelope.sender, _Envelope(self.me, envelope.number, True, answer or Done(False)))
+            self._send(
+                envelope.sender,
+                _BusEnvelope(self.worker_id, envelope.number, True, answer or Acknowledgement(False)),
+            )
 
-    async def _live(self) -> None:
-        await self._store.put(self._key(self.me), passport(), ttl=LEASE_LIFETIME)
+    async def _write_heartbeat(self) -> None:
+        await self._store.put(self._key(self.worker_id), process_identity(), ttl=LEASE_LIFETIME)
 
-    async def _renew(self) -> None:
-        """Renew the entry of this process, and find the processes whose entries have expired."""
+    async def _heartbeat(self) -> None:
+        """Renew the entry of this process and report watched processes whose entries have expired."""
         time = asyncio.get_running_loop().time
         begun = time()
         try:
-            await self._live()
+            await self._write_heartbeat()
             if time() - begun > WORKER_PROBE_DELAY:
-                self._doubtful = time() + LEASE_LIFETIME / 2
+                self._liveness_unknown_until = time() + LEASE_LIFETIME / 2
             for worker in tuple(self.watched):
-                if not await self.alive(worker):
+                if not await self.is_alive(worker):
                     self.watched.discard(worker)
-                    self.lost(worker)
+                    self.on_worker_lost(worker)
         except StoreError as error:
-            self._doubtful = time() + LEASE_LIFETIME
-            log.warning("the entry of this process was not renewed: %s", error.message)
+            self._liveness_unknown_until = time() + LEASE_LIFETIME
+            log.warning("worker heartbeat failed: %s", error.message)

@@ -1,7 +1,7 @@
-"""Which processes with one store are alive, and which leases of tasks the dead ones held.
+"""Registry of live processes: detects dead processes and releases their task leases.
 
-A process writes its passport to the store. Others of its machine can see in ``/proc`` that it has ended, and release
-its leases at once. Elsewhere they wait until the passport expires.
+Each process writes its identity to the store. Processes on the same machine see in ``/proc`` that it has
+ended and release its leases at once. Other machines wait until the entry expires.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ TASK_HEARTBEAT_INTERVAL: Final = LEASE_LIFETIME / 3
 _FOLDER: Final = "task-holders"
 
 
-def passport() -> bytes:
-    """Who this process is, for the others of its machine and user."""
-    return _passport(os.getpid())
+def process_identity() -> bytes:
+    """Return the identity of this process for other processes of the same machine and user."""
+    return _cached_identity(os.getpid())
 
 
 @cache
-def _passport(me: int) -> bytes:
-    machine = _machine()
+def _cached_identity(me: int) -> bytes:
+    machine = _boot_id()
     try:
-        return b"1" if machine is None else f"{machine} {me} {_begun(me)}".encode()
+        return b"1" if machine is None else f"{machine} {me} {_start_time(me)}".encode()
     except OSError:
         return b"1"
 
 
-def ended(passport: bytes) -> bool:
-    """Whether the process that wrote this has certainly ended."""
+def has_ended(passport: bytes) -> bool:
+    """Return whether the process with this identity has certainly ended."""
     machine, _, rest = passport.decode().partition(" ")
     pid, _, begun = rest.partition(" ")
     try:
-        return bool(begun) and machine == _machine() and _begun(int(pid)) != begun
+        return bool(begun) and machine == _boot_id() and _start_time(int(pid)) != begun
     except (FileNotFoundError, ProcessLookupError):
-        return True  # no process of this number
+        return True  # no process has this id
     except OSError:
-        return False  # we cannot look: this process may have too many files open
+        return False  # unknown: this process may have too many open files
 
 
 @cache
-def _machine() -> str | None:
-    """This start of the machine, its numbers of processes, and the user: others may see other processes.
+def _boot_id() -> str | None:
+    """Return an id of this boot, its process namespace and the user.
 
-    None where nobody can be seen: on other systems, or where ``/proc`` has the numbers of another namespace.
+    None if processes cannot be observed: on other systems, or if ``/proc`` belongs to another namespace.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -65,31 +65,32 @@ def _machine() -> str | None:
         return None
 
 
-def _begun(pid: int) -> str:
-    """When a process began; numbers are given again. One that nobody has asked for yet has ended all the same."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process, because process ids are reused. An unreaped zombie has ended too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]
 
 
-class Holders:
-    """The processes that hold leases of tasks."""
+class LeaseHolders:
+    """The processes that hold task leases."""
 
     def __init__(self, kept: KeptTasks) -> None:
-        self._kept = kept
+        self._tasks = kept
 
-    async def sign(self, me: str) -> None:
-        """Write the passport of this process, for longer than its leases last; ``me`` is their holder."""
-        await self._kept.store.put(f"{_FOLDER}/{me}", passport(), ttl=3 * LEASE_LIFETIME)
+    async def register(self, me: str) -> None:
+        """Register this process as the lease owner ``me``. The entry outlives its leases."""
+        await self._tasks.store.put(f"{_FOLDER}/{me}", process_identity(), ttl=3 * LEASE_LIFETIME)
 
-    async def bury(self) -> bool:
-        """Release the leases of ended processes; whether there were any."""
-        store = self._kept.store
+    async def release_dead(self) -> bool:
+        """Release the leases of dead processes. Return whether there were any."""
+        store = self._tasks.store
         signs = await store.scan(_FOLDER)
-        dead = [split(key)[1] for key, sign in signs if ended(sign)]
+        dead = [split(key)[1] for key, sign in signs if has_ended(sign)]
         if dead:
-            for _, key in await self._kept.unfinished():
+            for _, key in await self._tasks.unfinished():
                 for holder in dead:
                     await store.lease(key, holder, 0)
         for holder in dead:
-            await store.delete(f"{_FOLDER}/{holder}")  # last: whoever dies here leaves it to another
+            # last, so that another process can continue if this one dies
+            await store.delete(f"{_FOLDER}/{holder}")
         return bool(dead)

@@ -1,7 +1,7 @@
-"""Streams of calls that run in another process: how a client that comes back here goes on with them.
+"""Streams of calls in another process: a client that reconnects here resumes them (event replay).
 
-The process that runs the call has its stream, and sends what is written to it to whoever follows. If it is gone, what
-it had kept in the store is all there is; a call that had not ended then never will, which its client is told.
+The process that runs the call owns its stream and forwards new events to followers. If that process has died,
+the events in the store are replayed, and an unfinished call ends with an error.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ from ..transports.http.server.event_log import EventSink, LoggedStream, position
 from ..transports.http.server.sessions import LiveSession
 from ..wire.frames import RequestId
 from ..wire.sse import encode_event
-from .message_bus import Done, Follow, Followed, Known, MessageBus, More, Unfollow
+from .message_bus import (
+    Acknowledgement,
+    BusMessage,
+    FollowStream,
+    MessageBus,
+    StreamEvents,
+    StreamSnapshot,
+    UnfollowStream,
+)
 from .stored_events import StoredEvents
 
 Found = tuple[LoggedStream, list[bytes]]
 
 
 class RemoteSink(Struct, eq=False):
-    """The response of another process, as a stream here sees it."""
+    """A sink that forwards the events of a local stream to a follower in another process."""
 
     elsewhere: RemoteStreams
     stream: LoggedStream
@@ -31,7 +39,7 @@ class RemoteSink(Struct, eq=False):
     follower: int
 
     def write(self, data: bytes) -> None:
-        self.elsewhere.mail.tell(self.worker, More(self.follower, data))
+        self.elsewhere.bus.send(self.worker, StreamEvents(self.follower, data))
 
     async def drain(self) -> None: ...
 
@@ -43,24 +51,24 @@ class RemoteSink(Struct, eq=False):
 
     def _end(self, last: bytes) -> None:
         if self.elsewhere.followers.pop((self.worker, self.follower), None) is not None:
-            self.elsewhere.mail.tell(self.worker, More(self.follower, last, True))
+            self.elsewhere.bus.send(self.worker, StreamEvents(self.follower, last, True))
 
 
 class RemoteStream(LoggedStream, eq=False, kw_only=True):
-    """A stream that another process writes; what comes from there is passed on and not kept here."""
+    """A stream whose events come from another process. They are forwarded to the client and not logged here."""
 
     session: LiveSession
     worker: str
     left: Callable[[], None]
     early: list[bytes] = field(default_factory=list[bytes])
-    """What came before there was a response to pass it to."""
+    """Events that arrived before the response was attached."""
 
     def detach(self, sink: EventSink) -> None:
         super().detach(sink)
         if not self.sinks:
             self.left()
 
-    def take(self, events: bytes, *, over: bool) -> None:
+    def receive(self, events: bytes, *, over: bool) -> None:
         self.over = self.over or over
         if not self.sinks:
             self.early.append(events)
@@ -73,28 +81,33 @@ class RemoteStream(LoggedStream, eq=False, kw_only=True):
 
 
 class RemoteStreams:
-    """The streams that this process follows, and those it is followed on.
+    """Streams of other processes that this process follows, and followers of local streams.
 
-    ``find`` gives the session in memory that the store has under a name.
+    ``find`` returns the live session for a storage name.
     """
 
     def __init__(
-        self, mail: MessageBus, events: StoredEvents, find: Callable[[str], LiveSession | None]
+        self, bus: MessageBus, events: StoredEvents, find: Callable[[str], LiveSession | None]
     ) -> None:
-        self.mail = mail
+        self.bus = bus
         self.followers: dict[tuple[str, int], RemoteSink] = {}
         self._events = events
         self._find = find
         self._numbers = itertools.count(1)
         self._followed: dict[int, RemoteStream] = {}
-        mail.handlers |= {Follow: self._follow, Unfollow: self._unfollow, More: self._more}
-        mail.lost = self._lost
+        bus.handlers |= {
+            FollowStream: self._follow,
+            UnfollowStream: self._unfollow,
+            StreamEvents: self._stream_events,
+        }
+        bus.on_worker_lost = self._lost
 
     async def follow(self, live: LiveSession, name: str, last: str) -> Found | None:
-        """The stream of an event that another process wrote, and what came after it; None: nobody knows of it.
+        """Find the stream of an event of another process, and the events after it. None: the event is
+        unknown.
 
         Raises:
-            StoreError: that cannot be found out now.
+            StoreError: the store or the other process is unavailable.
         """
         place = position(last)
         if place is None or live.log is None:
@@ -103,28 +116,28 @@ class RemoteStreams:
 
         def left() -> None:
             if self._followed.pop(number, None) is not None and not stream.over:
-                self.mail.tell(worker, Unfollow(number))
+                self.bus.send(worker, UnfollowStream(number))
 
         stream = RemoteStream(
             live.log, -1, place[0], written=place[1], session=live, worker=worker, left=left
         )
         self._followed[number] = stream
-        self.mail.watched.add(worker)
-        found: Known | None = None
+        self.bus.watched.add(worker)
+        found: BusMessage | None = None
         try:
-            found = await self.mail.ask(worker, Follow(name, last, number))
+            found = await self.bus.request(worker, FollowStream(name, last, number))
         finally:
-            if not isinstance(found, Followed):
+            if not isinstance(found, StreamSnapshot):
                 self._followed.pop(number, None)
-        if not isinstance(found, Followed):
-            return await self._recall(stream, name, place[1], gone=found is None)
+        if not isinstance(found, StreamSnapshot):
+            return await self._read_stored(stream, name, place[1], gone=found is None)
         stream.request, stream.over = found.request, stream.over or found.over
         missed = [found.events, *stream.early]
         stream.early.clear()
         return stream, [events for events in missed if events]
 
-    async def _recall(self, stream: RemoteStream, name: str, seen: int, *, gone: bool) -> Found | None:
-        """What the store has of a stream that its process does not know any more, or that is gone with it."""
+    async def _read_stored(self, stream: RemoteStream, name: str, seen: int, *, gone: bool) -> Found | None:
+        """Read a stream from the store, because its process does not know it any more or has died."""
         kept = await self._events.read(name, stream.name)
         missed = {
             entry.number: entry.text for entry in kept if entry.number > seen and entry.text is not None
@@ -135,7 +148,7 @@ class RemoteStreams:
             or (not ended and not gone)
             or list(missed) != list(range(seen + 1, seen + 1 + len(missed)))
         ):
-            return None  # something between is lost
+            return None  # events in between were lost
         texts = [text.encode() for text in missed.values()]
         stream.over, stream.request = True, kept[-1].request
         if not ended and stream.request is not None:
@@ -143,40 +156,42 @@ class RemoteStreams:
         return stream, texts
 
     def _lost(self, worker: str) -> None:
-        """A process is gone, and with it the calls whose streams are followed here."""
+        """End the followed streams of a process that has died."""
         for number, stream in tuple(self._followed.items()):
             if stream.worker == worker:
                 self._followed.pop(number, None)
                 event = b"" if stream.request is None else _interrupted(stream, stream.request)
-                stream.take(event, over=True)
+                stream.receive(event, over=True)
 
-    # --- letters --------------------------------------------------------------------------------------------
+    # --- message handlers -----------------------------------------------------------------------------------
 
-    def _follow(self, letter: Follow, sender: str) -> Known:
-        live = self._find(letter.session)
-        found = None if live is None or live.log is None else live.log.find(letter.last)
+    def _follow(self, bus_message: FollowStream, sender: str) -> BusMessage:
+        live = self._find(bus_message.session)
+        found = None if live is None or live.log is None else live.log.find(bus_message.last)
         if found is None:
-            return Done(False)
+            return Acknowledgement(False)
         stream, missed = found
         if not stream.over:
-            sink = self.followers[sender, letter.follower] = RemoteSink(self, stream, sender, letter.follower)
+            sink = self.followers[sender, bus_message.follower] = RemoteSink(
+                self, stream, sender, bus_message.follower
+            )
             stream.sinks.append(sink)
-        return Followed(b"".join(missed), stream.over, stream.request)
+        return StreamSnapshot(b"".join(missed), stream.over, stream.request)
 
-    def _unfollow(self, letter: Unfollow, sender: str) -> None:
-        sink = self.followers.pop((sender, letter.follower), None)
+    def _unfollow(self, bus_message: UnfollowStream, sender: str) -> None:
+        sink = self.followers.pop((sender, bus_message.follower), None)
         if sink is not None:
             sink.stream.detach(sink)
 
-    def _more(self, letter: More, sender: str) -> None:
-        stream = self._followed.get(letter.follower)
+    def _stream_events(self, bus_message: StreamEvents, sender: str) -> None:
+        stream = self._followed.get(bus_message.follower)
         if stream is not None and stream.worker == sender:
-            if letter.over:
-                del self._followed[letter.follower]
-            stream.take(letter.events, over=letter.over)
+            if bus_message.over:
+                del self._followed[bus_message.follower]
+            stream.receive(bus_message.events, over=bus_message.over)
 
 
 def _interrupted(stream: RemoteStream, request: RequestId) -> bytes:
-    """The last event of a call whose process is gone."""
+    """Return the last event of a call whose process has died."""
     error = stream.session.session.codec.encode_error(request, ProtocolError("call_interrupted"))
     return encode_event(error)

@@ -1,8 +1,9 @@
-"""News of the last seconds, for legacy sessions that come to a process, or subscribe to more, while it is on its way.
+"""`ReplayBuffer`: repeats recent change notifications for legacy sessions that move between processes.
 
-News and letters about sessions travel apart. So what a session has just subscribed to elsewhere may change before the
-process that has its stream knows of it, and a stream that moves may miss what was heard there too early and where it
-came from too late. Better twice than never: what changed lately is told again to whoever may have missed it.
+Change notifications and session updates travel separately. A resource may therefore change after a session
+subscribed elsewhere, but before the process with its stream knows of the subscription. A moved stream can
+miss a notification in the same way. Recent changes are sent again in these cases: a duplicate is harmless, a
+missed change is not.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ MAX_REPLAY_BUFFER_CHANGES: Final = 4096
 
 
 class ReplayBuffer:
-    """What the subscribers of ``hub`` were told of lately."""
+    """The change notifications of the last `REPLAY_BUFFER_PERIOD` seconds of one hub."""
 
     def __init__(self, hub: SubscriptionHub, clock: Callable[[], float]) -> None:
         self._hub = hub
         self._clock = clock
         self._last: dict[tuple[Any, ...], tuple[float, Change]] = {}
-        self._whole_since = 0.0
-        """Before that not everything is known."""
+        self._complete_since = 0.0
+        """Changes before this time are incomplete."""
 
-    def note(self, news: Change) -> None:
+    def record(self, news: Change) -> None:
         if news.task is not None:
-            return  # of tasks only listen streams hear, which stay where they are
+            return  # only listen streams receive task changes, and they do not move
         key, now = (news.list, news.uri, news.session, news.principal, news.caller), self._clock()
         self._last.pop(key, None)
         self._last[key] = (now, news)
@@ -40,17 +41,17 @@ class ReplayBuffer:
             if self._last[oldest][0] > now - REPLAY_BUFFER_PERIOD:
                 if len(self._last) <= MAX_REPLAY_BUFFER_CHANGES:
                     return
-                self._whole_since = self._last[oldest][0]
+                self._complete_since = self._last[oldest][0]
             del self._last[oldest]
 
-    def lost(self) -> None:
-        """Some news has not come at all."""
-        self._whole_since = self._clock()
+    def mark_gap(self) -> None:
+        """Record that notifications were lost."""
+        self._complete_since = self._clock()
 
-    def tell_again(self, subscriber: Subscriber, uris: Collection[str] | None) -> None:
-        """Tell one session what it may have missed; with ``uris``, of these alone."""
+    def replay(self, subscriber: Subscriber, uris: Collection[str] | None) -> None:
+        """Resend recent changes to one subscriber, optionally only for ``uris``."""
         since = self._clock() - REPLAY_BUFFER_PERIOD
-        if self._whole_since > since:
+        if self._complete_since > since:
             self._hub.refresh(subscriber)
             return
         for at, news in tuple(self._last.values()):

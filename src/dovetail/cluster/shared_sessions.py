@@ -1,12 +1,12 @@
-"""Legacy sessions that live in a store: what is kept of them, who has which part of one, how they move.
+"""Legacy sessions that every worker process can serve: shared state, message routing and stream takeover.
 
-A session id is sealed and opens in every process. What changed since `initialize` is a record in the store: whoever
-changes it writes the record before the client is answered, and tells the others, which have it in memory if they have
-seen the session. A record that is missing or cannot be read means that there is no such session: never half of one.
+A session id is sealed and can be opened in every process. State that changes after `initialize` is a record
+in the store. A process writes the record before it answers the client, and then notifies the other processes.
+A missing or unreadable record means that the session does not exist.
 
-Calls and their streams stay where they run; the ids of questions and of events name the process, so an answer, or a
-client that comes back for events, finds it from anywhere. The general stream belongs to the process that a GET reached
-last. It hears of changes for the session; the others pass on what they have to say.
+Calls and their streams stay in the process that runs them. The ids of server-to-client requests and of events
+contain the process id, so responses and reconnects are routed from any process. The general stream belongs to
+the process that received the last GET; other processes forward their messages to it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..wire.frames import Frame, decode
 from .message_bus import (
-    Answered,
-    Changed,
-    Done,
-    Ended,
-    Kept,
-    Known,
+    Acknowledgement,
+    BusMessage,
+    CallCancelled,
+    GeneralStreamState,
     MessageBus,
-    Told,
-    Vacant,
-    Withdrawn,
-    Yield,
+    ResponseReceived,
+    SessionChanged,
+    SessionEnded,
+    StreamMessage,
+    StreamTakeover,
+    StreamVacated,
 )
 from .remote_streams import Found, RemoteStreams
 from .stored_events import StoredEvents
-from .stored_sessions import StoredSession, merged, name_of, records, wished
+from .stored_sessions import StoredSession, merged, records, storage_name, with_session_state
 
 SESSION_WRITE_ATTEMPTS: Final = 16
 """Attempts to write a session that other processes write at the same time."""
@@ -64,8 +64,8 @@ Of one address without a principal it keeps twice as many as one process."""
 log = logging.getLogger("dovetail.http")
 
 
-class _Journal:
-    """The event log of one session, on its way to the store."""
+class _SessionLog:
+    """The event log of one session, backed by the store."""
 
     __slots__ = ("_name", "_shared")
 
@@ -75,75 +75,75 @@ class _Journal:
 
     @property
     def tag(self) -> str:
-        return self._shared.mail.me
+        return self._shared.bus.worker_id
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
-        self._shared.events.keep(self._name, stream, event)
+        self._shared.events.append(self._name, stream, event)
 
 
 class SharedSessions:
-    """The sessions of one app that every process of its server may serve."""
+    """The sessions of one app, shared by all processes of its server."""
 
     def __init__(self, store: Store, service: HttpService, options: HttpOptions, sessions: Sessions) -> None:
-        self.mail = MessageBus(store, service.name)
+        self.bus = MessageBus(store, service.name)
         self.events = StoredEvents(store, service.limits, service.clock)
         self._store = store
         self._service = service
         self._options = options
         self._sessions = sessions
         self._clock = service.clock
-        self._here: dict[str, LiveSession] = {}
-        """The sessions in memory by their names."""
-        self._taking: dict[str, tuple[asyncio.Future[None], list[bytes]]] = {}
-        """General streams on their way to us, and what has happened meanwhile."""
-        self._working: set[asyncio.Task[None]] = set()
-        self._stop_missing: Callable[[], None] = lambda: None
-        self.elsewhere = RemoteStreams(self.mail, self.events, self._here.get)
-        self.mail.handlers |= {
-            Answered: self._answered,
-            Withdrawn: self._withdrawn,
-            Changed: self._changed,
-            Ended: self._ended,
-            Told: self._told,
-            Yield: self._yield,
-            Vacant: self._vacant,
+        self._live_sessions: dict[str, LiveSession] = {}
+        """Live sessions by storage name."""
+        self._acquiring: dict[str, tuple[asyncio.Future[None], list[bytes]]] = {}
+        """General streams that are being taken over, with the messages that arrived meanwhile."""
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._stop_gap_listener: Callable[[], None] = lambda: None
+        self.remote_streams = RemoteStreams(self.bus, self.events, self._live_sessions.get)
+        self.bus.handlers |= {
+            ResponseReceived: self._response_received,
+            CallCancelled: self._call_cancelled,
+            SessionChanged: self._session_changed,
+            SessionEnded: self._session_ended,
+            StreamMessage: self._stream_message,
+            StreamTakeover: self._stream_takeover,
+            StreamVacated: self._stream_vacated,
         }
 
     async def start(self) -> None:
-        self._stop_missing = self._store.subscribe(GAP, self._missed)
-        await self.mail.start()
+        self._stop_gap_listener = self._store.subscribe(GAP, self._on_gap)
+        await self.bus.start()
 
     async def stop(self) -> None:
-        """Write what is left, then be gone to the others."""
-        self._stop_missing()
-        if self._working:
-            await asyncio.wait(self._working)
+        """Write pending events and deregister this process."""
+        self._stop_gap_listener()
+        if self._background_tasks:
+            await asyncio.wait(self._background_tasks)
         await self.events.close()
-        await self.mail.stop()
+        await self.bus.stop()
 
-    # --- coming and going -----------------------------------------------------------------------------------
+    # --- opening and ending ---------------------------------------------------------------------------------
 
-    def entered(self, live: LiveSession) -> None:
-        """A session is in memory from now on."""
-        self._here[name_of(live.id)] = live
+    def added(self, live: LiveSession) -> None:
+        """Register a session that is now in memory."""
+        self._live_sessions[storage_name(live.id)] = live
 
-    def left(self, live: LiveSession) -> None:
-        self._here.pop(name_of(live.id), None)
+    def removed(self, live: LiveSession) -> None:
+        self._live_sessions.pop(storage_name(live.id), None)
 
     async def open(self, live: LiveSession, scope: Mapping[str, Any]) -> None:
-        """Keep a session that has just been opened. Raises: StoreError."""
+        """Store a new session. Raises: StoreError."""
         lifetime, who = self._options.session_lifetime, live.session.principal
         places: tuple[str, ...] = ()
         try:
-            places = await self._shares(who).acquire(quota_owner(who, scope), lifetime)
+            places = await self._quota(who).acquire(quota_owner(who, scope), lifetime)
             live.kept = StoredSession(self._clock() + lifetime, live.session.phase, places=places)
             await self._store.put(_key(live), records.encode(live.kept), ttl=lifetime)
         except BaseException:
-            self._sessions.leave(live)  # nobody has its id
+            self._sessions.leave(live)  # the client never received its id
             await release(self._store, places)
             raise
 
-    def _shares(self, who: Principal | None) -> Quota:
+    def _quota(self, who: Principal | None) -> Quota:
         limits = self._service.limits
         own = (
             2 * limits.max_sessions
@@ -153,21 +153,21 @@ class SharedSessions:
         return Quota(self._store, "session", own=own, total=STORED_SESSIONS_FACTOR * limits.max_sessions)
 
     async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
-        """The session of this id as any process has left it, or why there is none."""
+        """Return the stored session with this id, or the error why it does not exist."""
         sessions = self._sessions
         try:
             session = sessions.unseal(id, principal)
-            data = None if session is None else await self._store.get(f"session/{name_of(id)}/state")
+            data = None if session is None else await self._store.get(f"session/{storage_name(id)}/state")
             if session is None or data is None:
                 return unknown_session()
-            kept = records.decode(data)
-            if id in sessions:  # somebody else was faster
+            stored = records.decode(data)
+            if id in sessions:  # another request restored it first
                 return sessions.find(id, principal)
-            session.phase, session.queue, session.log_level = kept.phase, kept.queue, kept.log_level
-            session.subscriptions = set(kept.subscriptions) or None
-            session.tasks = dict(kept.tasks) or None
+            session.phase, session.queue, session.log_level = stored.phase, stored.queue, stored.log_level
+            session.subscriptions = set(stored.subscriptions) or None
+            session.tasks = dict(stored.tasks) or None
             live = sessions.enter(id, session)
-            self._adopt(live, kept)
+            self._apply(live, stored)
         except StoreUnreadable:
             return unknown_session()
         except (ProtocolError, Refusal, StoreError) as error:
@@ -175,48 +175,52 @@ class SharedSessions:
         return live
 
     async def save(self, live: LiveSession, listener: str | None = None) -> None:
-        """Write what has changed here, beside what others have changed, and tell them.
+        """Write the local changes, merged with those of other processes, and notify the other processes.
 
         Raises:
-            StoreError: it is not written; the session is as it was.
-            ProtocolError: the session has ended meanwhile.
+            StoreError: nothing was written; the session is unchanged.
+            ProtocolError: the session has ended.
         """
-        # What is wished for is noted now: another change that is written first makes the session be as that one says.
-        await run_to_completion(self._save(live, live.kept, wished(live.kept, live.session), listener))
+        # Capture the changes now: applying a concurrent write below overwrites the session.
+        await run_to_completion(
+            self._save(live, live.kept, with_session_state(live.kept, live.session), listener)
+        )
 
     async def _save(
         self, live: LiveSession, before: StoredSession, wish: StoredSession, listener: str | None
     ) -> None:
-        kept, data = before, records.encode(before)
+        stored, data = before, records.encode(before)
         try:
             for _ in range(SESSION_WRITE_ATTEMPTS):
-                new = merged(kept, before, wish, listener)
+                new = merged(stored, before, wish, listener)
                 ttl = max(new.until - self._clock(), 1.0)
-                new = await self._fitted(live, new, ttl)
+                new = await self._resize_quota(live, new, ttl)
                 if await self._store.put(_key(live), records.encode(new), expect=data, ttl=ttl):
                     break
-                await release(self._store, set(new.places).difference(kept.places))
-                # The very bytes: a newer version may have written more than we know of.
+                await release(self._store, set(new.places).difference(stored.places))
+                # Compare the exact bytes: a newer version may have written members unknown here.
                 data = await self._read(live)
-                kept = records.decode(data)
+                stored = records.decode(data)
             else:
-                raise Refusal(1008, message="the session is being changed by too many at once", retry_after=1)
+                raise Refusal(
+                    1008, message="too many concurrent changes of this session; try again", retry_after=1
+                )
         except (Refusal, StoreError):
-            self._adopt(live, live.kept, anyway=True)  # what others have written meanwhile stays
+            self._apply(live, live.kept, anyway=True)  # retains concurrent changes
             raise
-        await release(self._store, set(kept.places).difference(new.places))
-        self._adopt(live, new)
-        self.mail.tell(None, Changed(name_of(live.id), records.encode(new)))
+        await release(self._store, set(stored.places).difference(new.places))
+        self._apply(live, new)
+        self.bus.send(None, SessionChanged(storage_name(live.id), records.encode(new)))
 
-    async def _fitted(self, live: LiveSession, new: StoredSession, ttl: float) -> StoredSession:
-        """A session that has become large takes more places. Raises: StoreFull."""
+    async def _resize_quota(self, live: LiveSession, new: StoredSession, ttl: float) -> StoredSession:
+        """Acquire or release quota slots for the new size of a session. Raises: StoreFull."""
         size = len(records.encode(new))
         if size <= BYTES_PER_SLOT or not new.places:
             return new
-        shares = self._shares(live.session.principal)
-        return replace(new, places=await shares.resize(owner_of_slots(new.places), new.places, ttl, size))
+        quota = self._quota(live.session.principal)
+        return replace(new, places=await quota.resize(owner_of_slots(new.places), new.places, ttl, size))
 
-    async def _kept(self, live: LiveSession) -> StoredSession:
+    async def _stored(self, live: LiveSession) -> StoredSession:
         return records.decode(await self._read(live))
 
     async def _read(self, live: LiveSession) -> bytes:
@@ -226,134 +230,140 @@ class SharedSessions:
             raise unknown_session()
         return data
 
-    def _adopt(self, live: LiveSession, kept: StoredSession, *, anyway: bool = False) -> None:
-        """Be as the record says."""
-        if live.kept is not None and kept.version <= live.kept.version and not anyway:
+    def _apply(self, live: LiveSession, stored: StoredSession, *, anyway: bool = False) -> None:
+        """Apply the stored record to the session in memory."""
+        if live.kept is not None and stored.version <= live.kept.version and not anyway:
             return
-        session, live.kept = live.session, kept
+        session, live.kept = live.session, stored
         if session.phase != "closed":
-            session.phase, session.queue = kept.phase, kept.queue
-        session.log_level = kept.log_level
-        session.tasks = dict(kept.tasks) or None
+            session.phase, session.queue = stored.phase, stored.queue
+        session.log_level = stored.log_level
+        session.tasks = dict(stored.tasks) or None
         session.notified_remotely = (
-            kept.listener not in (None, self.mail.me) and name_of(live.id) not in self._taking
+            stored.listener not in (None, self.bus.worker_id) and storage_name(live.id) not in self._acquiring
         )
-        live.listened = live.listened and kept.listener == self.mail.me
-        self._service.session_changed(session, kept.subscriptions)
+        live.listened = live.listened and stored.listener == self.bus.worker_id
+        self._service.session_changed(session, stored.subscriptions)
 
     async def end(self, live: LiveSession) -> None:
-        """The client has ended it: everywhere. Raises: StoreError."""
+        """End the session in all processes. Raises: StoreError."""
         await run_to_completion(self._end(live))
 
     async def _end(self, live: LiveSession) -> None:
         gone, places = await self._store.delete(_key(live)), live.kept.places
-        self.mail.tell(None, Ended(name_of(live.id)))
+        self.bus.send(None, SessionEnded(storage_name(live.id)))
         self._sessions.end(live)
         if gone:
             await release(self._store, places)
 
     def end_soon(self, live: LiveSession) -> None:
-        """`end` for those who cannot wait."""
-        self._work(self.end(live))
+        """Schedule `end` from synchronous code."""
+        self._start_task(self.end(live))
 
-    def _missed(self, _: bytes) -> None:
-        """Letters may have been lost: what is in memory of sessions may be out of date, or ended."""
+    def _on_gap(self, _: bytes) -> None:
+        """Reload all sessions in memory, because messages may have been lost."""
         for live in self._sessions:
             if live.busy:
-                self._work(self._read_again(live))
+                self._start_task(self._reload(live))
             else:
                 self._sessions.leave(live)
 
-    async def _read_again(self, live: LiveSession) -> None:
-        self._adopt(live, await self._kept(live))
+    async def _reload(self, live: LiveSession) -> None:
+        self._apply(live, await self._stored(live))
 
-    # --- messages for other processes -----------------------------------------------------------------------
+    # --- messages to other processes ------------------------------------------------------------------------
 
-    async def pass_on(self, live: LiveSession, frame: Frame | RemoteProtocolError, message: bytes) -> bool:
-        """Hand the client's answer to the process that asked; whether a question was waiting for it there.
+    async def forward_response(
+        self, live: LiveSession, frame: Frame | RemoteProtocolError, message: bytes
+    ) -> bool:
+        """Forward the client's response to the process that sent the request. Return whether it was expected
+        there.
 
         Raises:
-            StoreError: that process cannot be reached now.
+            StoreError: that process cannot be reached.
         """
-        worker = frame.id.partition("-")[0] if isinstance(frame.id, str) else self.mail.me
-        if worker == self.mail.me or not isinstance(frame, Frame):
+        worker = frame.id.partition("-")[0] if isinstance(frame.id, str) else self.bus.worker_id
+        if worker == self.bus.worker_id or not isinstance(frame, Frame):
             return False
-        reply = await self.mail.ask(worker, Answered(name_of(live.id), message))
-        return isinstance(reply, Done) and reply.well
+        reply = await self.bus.request(worker, ResponseReceived(storage_name(live.id), message))
+        return isinstance(reply, Acknowledgement) and reply.well
 
-    async def pass_on_array(self, live: LiveSession, events: list[Event], message: bytes) -> None:
-        """The same for what came in an array. Raises: StoreError."""
+    async def forward_batch(self, live: LiveSession, events: list[Event], message: bytes) -> None:
+        """Forward responses of a batch. Raises: StoreError."""
         kinds = {event.kind for event in events if isinstance(event, Violation)}
         if kinds.isdisjoint(("unknown_answer", "unknown_cancel")):
             return
         for raw in msgspec.json.decode(message, type=list[Raw]):
             frame = _frame(bytes(raw))
             if frame is not None and frame.method is UNSET:
-                await self.pass_on(live, frame, bytes(raw))
+                await self.forward_response(live, frame, bytes(raw))
             elif frame is not None and frame.method == CANCELLED:
                 self.cancel(live, bytes(raw))
 
     def cancel(self, live: LiveSession, message: bytes) -> None:
-        """The client has cancelled a call that does not run here."""
-        self.mail.tell(None, Withdrawn(name_of(live.id), message))
+        """Forward a cancellation of a call that runs in another process."""
+        self.bus.send(None, CallCancelled(storage_name(live.id), message))
 
     def notify(self, live: LiveSession, message: bytes) -> None:
-        """Say something on a general stream that is not here."""
-        name = name_of(live.id)
-        taking = self._taking.get(name)
+        """Send a message on the general stream in another process."""
+        name = storage_name(live.id)
+        taking = self._acquiring.get(name)
         if taking is not None:
             taking[1].append(message)
         elif live.session.notified_remotely:
-            self.mail.tell(live.kept.listener, Told(name, message))
+            self.bus.send(live.kept.listener, StreamMessage(name, message))
 
     # --- streams --------------------------------------------------------------------------------------------
 
     def log(self, live: LiveSession) -> EventLog:
-        """The event log of a session, in memory and in the store."""
-        sessions, name = self._sessions, name_of(live.id)
-        return EventLog(sessions.limits, sessions.event_budget, name[:8], _Journal(self, name))
+        """Return the event log of a session, in memory and in the store."""
+        sessions, name = self._sessions, storage_name(live.id)
+        return EventLog(sessions.limits, sessions.event_budget, name[:8], _SessionLog(self, name))
 
     async def find(self, live: LiveSession, last: str) -> Found | None:
-        """The stream of an event that is not known here, and what came after it. Raises: StoreError."""
-        return await self.elsewhere.follow(live, name_of(live.id), last)
+        """Find a stream of another process and its events after ``last``. Raises: StoreError."""
+        return await self.remote_streams.follow(live, storage_name(live.id), last)
 
     async def listen(self, live: LiveSession) -> bool:
-        """Have the general stream here from now on, with all that was written to it.
+        """Take over the general stream, including its past events.
 
-        False: nobody has kept watch for a while; tell it so (`Service.session_recovered`). Raises: StoreError.
+        Return False if notifications may have been lost; the caller then reports it
+        (`Service.session_recovered`). Raises: StoreError.
         """
-        name = name_of(live.id)
-        while name in self._taking:
-            await asyncio.wait({self._taking[name][0]})
+        name = storage_name(live.id)
+        while name in self._acquiring:
+            await asyncio.wait({self._acquiring[name][0]})
         if live.listened:
             return True
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._taking[name] = (done, [])
+        self._acquiring[name] = (done, [])
         try:
-            # From here on it hears of changes: better twice than never.
+            # Notifications are delivered from here on; duplicates are possible, gaps are not.
             live.session.notified_remotely = False
-            listener = (await self._kept(live)).listener
-            missing = listener is not None and not await self._take_over(live, name, listener)
-            await self.save(live, self.mail.me)
+            listener = (await self._stored(live)).listener
+            missing = listener is not None and not await self._acquire_stream(live, name, listener)
+            await self.save(live, self.bus.worker_id)
             live.listened = True
             general = self._sessions.log(live).general
-            for message in self._taking[name][1]:
+            for message in self._acquiring[name][1]:
                 general.write(message)
         finally:
-            del self._taking[name]
+            del self._acquiring[name]
             done.set_result(None)
-            live.session.notified_remotely = live.kept.listener not in (None, self.mail.me)
-        if not missing:  # as soon as the response is there
+            live.session.notified_remotely = live.kept.listener not in (None, self.bus.worker_id)
+        if not missing:  # after the response has been attached
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self._service.session_recovered(live.session, lately=True))
         return not missing
 
-    async def _take_over(self, live: LiveSession, name: str, listener: str) -> bool:
-        """Get the general stream from whoever has it; False: nobody has kept watch since it was lost."""
+    async def _acquire_stream(self, live: LiveSession, name: str, listener: str) -> bool:
+        """Acquire the general stream from its owner. Return False if its owner died and messages may be lost."""
         log = self._sessions.log(live)
-        kept = None if listener == self.mail.me else await self.mail.ask(listener, Yield(name))
-        if isinstance(kept, Kept):
-            log.resume_general(kept.written, kept.events)
+        stored = (
+            None if listener == self.bus.worker_id else await self.bus.request(listener, StreamTakeover(name))
+        )
+        if isinstance(stored, GeneralStreamState):
+            log.resume_general(stored.written, stored.events)
             return True
         entries = [
             entry for entry in await self.events.read(name, log.general.name) if entry.text is not None
@@ -362,77 +372,80 @@ class SharedSessions:
             log.resume_general(
                 entries[-1].number, [(entry.number, cast("str", entry.text).encode()) for entry in entries]
             )
-        # What it wrote last may have reached the client alone: none of those numbers may be given again.
+        # The owner may have sent events that were not stored: skip their numbers.
         log.general.written += MAX_UNSTORED_EVENTS
         return False
 
     def vacate(self, live: LiveSession) -> None:
-        """The last response of the general stream here has ended."""
+        """Announce that the last response of the general stream here has ended."""
         if live.listened:
-            self.mail.tell(None, Vacant(name_of(live.id)))
+            self.bus.send(None, StreamVacated(storage_name(live.id)))
 
-    # --- letters --------------------------------------------------------------------------------------------
+    # --- message handlers -----------------------------------------------------------------------------------
 
-    def _answered(self, letter: Answered, sender: str) -> Known:
-        event = self._received(letter.session, letter.message)
-        live = self._here.get(letter.session)
+    def _response_received(self, bus_message: ResponseReceived, sender: str) -> BusMessage:
+        event = self._decode(bus_message.session, bus_message.message)
+        live = self._live_sessions.get(bus_message.session)
         if isinstance(event, PeerResponse) and live is not None:
             live.ask().answered(event)
-            return Done(True)
-        return Done(isinstance(event, Violation) and event.kind == "late_answer")
+            return Acknowledgement(True)
+        return Acknowledgement(isinstance(event, Violation) and event.kind == "late_answer")
 
-    def _withdrawn(self, letter: Withdrawn, sender: str) -> None:
-        event, live = self._received(letter.session, letter.message), self._here.get(letter.session)
+    def _call_cancelled(self, bus_message: CallCancelled, sender: str) -> None:
+        event, live = (
+            self._decode(bus_message.session, bus_message.message),
+            self._live_sessions.get(bus_message.session),
+        )
         for one in event if isinstance(event, list) else [event]:
             if isinstance(one, Cancel) and live is not None:
                 live.cancel(one.call.id)
 
-    def _received(self, session: str, message: bytes) -> Event | list[Event] | None:
-        live = self._here.get(session)
+    def _decode(self, session: str, message: bytes) -> Event | list[Event] | None:
+        live = self._live_sessions.get(session)
         return None if live is None else live.endpoint.receive_frame(decode(message))
 
-    def _changed(self, letter: Changed, sender: str) -> None:
-        live = self._here.get(letter.session)
+    def _session_changed(self, bus_message: SessionChanged, sender: str) -> None:
+        live = self._live_sessions.get(bus_message.session)
         if live is not None:
             try:
-                self._adopt(live, records.decode(letter.record))
+                self._apply(live, records.decode(bus_message.record))
             except StoreUnreadable as error:
-                log.warning("a session is used by a newer version as well: %s", error.message)
+                log.warning("session record unreadable, written by a newer version: %s", error.message)
 
-    def _ended(self, letter: Ended, sender: str) -> None:
-        live = self._here.get(letter.session)
+    def _session_ended(self, bus_message: SessionEnded, sender: str) -> None:
+        live = self._live_sessions.get(bus_message.session)
         if live is not None:
             self._sessions.end(live)
 
-    def _told(self, letter: Told, sender: str) -> None:
-        live = self._here.get(letter.session)
+    def _stream_message(self, bus_message: StreamMessage, sender: str) -> None:
+        live = self._live_sessions.get(bus_message.session)
         if live is not None and live.listened:
-            self._sessions.log(live).general.write(letter.message)
+            self._sessions.log(live).general.write(bus_message.message)
         elif live is not None:
-            self.notify(live, letter.message)  # it has moved meanwhile
+            self.notify(live, bus_message.message)  # the stream has moved again
 
-    def _yield(self, letter: Yield, sender: str) -> Known:
-        live = self._here.get(letter.session)
+    def _stream_takeover(self, bus_message: StreamTakeover, sender: str) -> BusMessage:
+        live = self._live_sessions.get(bus_message.session)
         if live is None or not live.listened:
-            return Done(False)
+            return Acknowledgement(False)
         live.listened, live.session.notified_remotely = False, True
         live.kept = replace(live.kept, listener=sender)
         log = self._sessions.log(live)
-        return Kept(log.general.written, log.taken(log.general))
+        return GeneralStreamState(log.general.written, log.taken(log.general))
 
-    def _vacant(self, letter: Vacant, sender: str) -> None:
-        live = self._here.get(letter.session)
+    def _stream_vacated(self, bus_message: StreamVacated, sender: str) -> None:
+        live = self._live_sessions.get(bus_message.session)
         if live is not None and live.log is not None and live.log.general.sinks:
-            self._work(self._listen_again(live))
+            self._start_task(self._reacquire_stream(live))
 
-    async def _listen_again(self, live: LiveSession) -> None:
+    async def _reacquire_stream(self, live: LiveSession) -> None:
         if not await self.listen(live):
             self._service.session_recovered(live.session)
 
-    def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_logged(work), name="dovetail-sessions")
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(_log_errors(work), name="dovetail-sessions")
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
 
 def _frame(message: bytes) -> Frame | None:
@@ -442,12 +455,12 @@ def _frame(message: bytes) -> Frame | None:
         return None
 
 
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
+async def _log_errors(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except DovetailError as error:
-        log.warning("a session is not as it should be: %s", error.message)
+        log.warning("session update failed: %s", error.message)
 
 
 def _key(live: LiveSession) -> str:
-    return f"session/{name_of(live.id)}/state"
+    return f"session/{storage_name(live.id)}/state"

@@ -1,8 +1,8 @@
-"""A server with a store: what it takes from it at its start, shares through it, and gives back at its end.
+"""The lifespan of a server with a store: opening it, sealing keys, and notification relay.
 
-The store is opened before the author's lifespan and closed after it. Unless keys were given, those that seal session
-ids, cursors and the state of questions are kept in the store, so that all processes have the same and a restart
-changes none. News for subscribers (lists, resources, tasks) goes to every process that has the same store open.
+The store is opened before the author's lifespan and closed after it. Without configured keys, the keys that
+seal session ids, cursors and request state are stored in the store: all processes share them and they survive
+a restart. Change notifications (lists, resources, tasks) go to every process that has the same store open.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _TOPIC: Final = "news"
 _read_news = msgspec.json.Decoder(Change).decode
 
 
-def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
-    """The lifespan of a server with a store, around that of its author."""
+def store_lifespan(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
+    """Return the lifespan of a server with a store, around the author's lifespan."""
 
     @asynccontextmanager
     async def manager() -> AsyncGenerator[Any, None]:
         await store.open()
         if keep_keys:
             server.seal = Seal(
-                await _kept_keys(store), server.limits.max_request_state_bytes, owner=server.name
+                await _stored_keys(store), server.limits.max_request_state_bytes, owner=server.name
             )
-        spread = _Spread(server, store)
+        spread = _NotificationRelay(server, store)
         watch = asyncio.create_task(_watch_tasks(server), name="dovetail-tasks")
         try:
             if enter is None:
@@ -72,60 +72,60 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
 
 
 async def probe(store: Store) -> None:
-    """Whether the store takes and gives. Raises: StoreError."""
+    """Check that the store accepts writes and returns them. Raises: StoreError."""
     key = f"health/{secrets.token_hex(4)}"
     await store.put(key, b"1", ttl=STORE_PROBE_INTERVAL)
     await store.delete(key)
 
 
 async def _watch_tasks(server: Server) -> None:
-    """Look after tasks, ours and those of the dead, from the first tool on that may run as one."""
+    """Run the task heartbeat, from the first registration of a tool that may run as a task."""
     while server.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
         await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
     if server.tasks.tasks.durable is not None:
-        await server.tasks.tasks.durable.watch()
+        await server.tasks.tasks.durable.heartbeat()
 
 
-async def _kept_keys(store: Store) -> Keys:
-    """The key all processes share, made by whoever came first."""
+async def _stored_keys(store: Store) -> Keys:
+    """Return the shared sealing key, created by the first process."""
     await store.put(_KEY, secrets.token_bytes(32), only_new=True)
     found = await store.get(_KEY)
     if found is None:
-        raise DovetailError("the store forgets at once what it was given")
+        raise DovetailError("the store lost a value that was just written; check its memory limit")
     return Keys(found)
 
 
-class _Spread:
-    """Hands news to the other processes of this server, and theirs to the subscribers here."""
+class _NotificationRelay:
+    """Relays change notifications between the processes of this server."""
 
     def __init__(self, server: Server, store: Store) -> None:
         self._hub = server.hub
-        # Servers of another name may share the store.
+        # Servers with other names may share the store.
         self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
-        self._me = secrets.token_bytes(8)
-        self._outbox = SendQueue(store, NEWS_WAITING)
-        self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
-        self._hub.publish_remote = self._spread
-        self._recent = ReplayBuffer(self._hub, time.monotonic)
-        self._hub.on_publish, self._hub.notify_missed = self._recent.note, self._recent.tell_again
+        self._sender_id = secrets.token_bytes(8)
+        self._send_queue = SendQueue(store, NEWS_WAITING)
+        self._stops = (store.subscribe(self._topic, self._receive), store.subscribe(GAP, self._on_gap))
+        self._hub.publish_remote = self._publish
+        self._replay_buffer = ReplayBuffer(self._hub, time.monotonic)
+        self._hub.on_publish, self._hub.notify_missed = self._replay_buffer.record, self._replay_buffer.replay
 
-    def _spread(self, news: Change) -> None:
-        self._outbox.put(self._topic, self._me + msgspec.json.encode(news))
+    def _publish(self, news: Change) -> None:
+        self._send_queue.put(self._topic, self._sender_id + msgspec.json.encode(news))
 
-    def _take(self, message: bytes) -> None:
-        if not message.startswith(self._me):  # our own subscribers have heard it already
+    def _receive(self, message: bytes) -> None:
+        if not message.startswith(self._sender_id):  # local subscribers were already notified
             try:
-                self._hub.notify_local(_read_news(message[len(self._me) :]))
+                self._hub.notify_local(_read_news(message[len(self._sender_id) :]))
             except msgspec.DecodeError:
-                log.warning("news of a newer version was not understood")
+                log.warning("notification rejected: unknown format, sent by another version of Dovetail")
 
-    def _missed(self, _: bytes) -> None:
-        """News may have been lost: to whoever listens here, anything may have changed."""
-        self._recent.lost()
+    def _on_gap(self, _: bytes) -> None:
+        """Tell all local subscribers that anything may have changed, because notifications were lost."""
+        self._replay_buffer.mark_gap()
         self._hub.refresh_all()
 
     async def close(self) -> None:
         self._hub.publish_remote = self._hub.on_publish = self._hub.notify_missed = None
         for stop in self._stops:
             stop()
-        await self._outbox.close()
+        await self._send_queue.close()

@@ -1,7 +1,7 @@
-"""The events of legacy sessions in the store, for those who come back after the process that wrote them is gone.
+"""`StoredEvents`: the events of legacy sessions in the store, for replay after their process has died.
 
-As long as it is there, its own memory is what clients resume from; so nothing waits for the store here. What has not
-got there when the process is killed is lost, which the numbers of the events show.
+Clients normally resume from the memory of the process that wrote the events, so no request waits for the
+store. Events that were not stored when a process is killed are lost; gaps in the event numbers show that.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ log = logging.getLogger("dovetail.http")
 
 
 class StoredEvent(Struct, array_like=True, frozen=True):
-    """One event, or (with none) the end of a stream."""
+    """One event, or the end of a stream (without text)."""
 
     stream: str
     number: int
     text: str | None
     request: RequestId | None = None
-    """The call whose stream it is; None for the general stream, and for an array."""
+    """The request that the stream belongs to; None for the general stream and for a batch."""
 
 
 _records = VersionedRecords(list[StoredEvent])
 
 
 class StoredEvents:
-    """What one process writes of the event logs of its sessions, and reads of those of others."""
+    """Writes the events of local sessions to the store, and reads those of other processes."""
 
     def __init__(self, store: Store, limits: Limits, clock: Callable[[], float]) -> None:
         self._store = store
         self._keep = limits.max_replay_events
         self._bytes = limits.max_replay_bytes_per_session
-        self._shares = _Shares(
+        self._budget = _ByteBudget(
             clock,
             seconds=STORED_EVENT_LIFETIME,
             own=MAX_STORED_EVENT_BYTES_PER_SESSION,
@@ -67,29 +67,29 @@ class StoredEvents:
         self._waiting: dict[str, list[StoredEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
-        self._soon: asyncio.TimerHandle | None = None
+        self._scheduled_write: asyncio.TimerHandle | None = None
 
-    def keep(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
-        """Write an event, or the end of ``stream``, soon."""
+    def append(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
+        """Schedule the write of an event, or of the end of ``stream``."""
         size = 0 if event is None else len(event)
         if self._size + size > MAX_UNWRITTEN_EVENT_BYTES:
-            return  # the store is slow or away: the gap is seen by whoever reads
+            return  # the store is slow or unavailable: readers see the gap
         self._size += size
         entry = StoredEvent(
             stream.name, stream.written, None if event is None else event.decode(), stream.request
         )
         self._waiting.setdefault(session, []).append(entry)
-        # News goes to many at once, who are told before any of it is written; if we die in between, `session_recovered`
-        # tells them that anything may have changed.
+        # General streams collect events for a moment: a change goes to many sessions at once. If the process
+        # dies in between, `session_recovered` reports possible changes.
         if stream.number != GENERAL:
             self._write_now()
-        elif self._soon is None:
-            self._soon = asyncio.get_running_loop().call_later(EVENT_WRITE_DELAY, self._write_now)
+        elif self._scheduled_write is None:
+            self._scheduled_write = asyncio.get_running_loop().call_later(EVENT_WRITE_DELAY, self._write_now)
 
     def _write_now(self) -> None:
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+        if self._scheduled_write is not None:
+            self._scheduled_write.cancel()
+            self._scheduled_write = None
         if self._waiting and (self._writing is None or self._writing.done()):
             self._writing = asyncio.get_running_loop().create_task(self._write(), name="dovetail-events")
 
@@ -103,18 +103,18 @@ class StoredEvents:
             )
             for error in done:
                 if isinstance(error, StoreError):
-                    log.warning("events were not kept: %s", error.message)
+                    log.warning("session events not stored: %s", error.message)
                     break
 
     async def _append(self, session: str, entries: list[StoredEvent]) -> None:
         data = _records.encode(entries)
-        if len(data) <= self._bytes and self._shares.take(session, len(data)):
-            # Of large entries fewer stay, so that all of a session together have a bound.
+        if len(data) <= self._bytes and self._budget.acquire(session, len(data)):
+            # Retain fewer large entries, so that the log of a session has a bounded size.
             keep = min(self._keep, self._bytes // len(data))
             await self._store.append(f"events/{session}", data, keep=keep, ttl=STORED_EVENT_LIFETIME)
 
     async def read(self, session: str, stream: str) -> list[StoredEvent]:
-        """What there is of one stream, oldest first."""
+        """Return the stored events of one stream, oldest first."""
         found: list[StoredEvent] = []
         after = ""
         while page := await self._store.scan(f"events/{session}", after=after):
@@ -124,14 +124,14 @@ class StoredEvents:
         return found
 
     async def close(self) -> None:
-        """Wait until all is written, or cannot be."""
+        """Wait until all events are written or have failed."""
         self._write_now()
         if self._writing is not None:
             await self._writing
 
 
-class _Shares:
-    """Limits what one process writes in ``seconds``: ``own`` bytes for each owner, ``total`` for all.
+class _ByteBudget:
+    """Limits what one process stores in ``seconds``: ``own`` bytes per owner, ``total`` bytes for all.
 
     No owner is refused: what exceeds the limit is not stored.
     """
@@ -143,10 +143,10 @@ class _Shares:
         self._since = clock()
         self._all = 0
         self._own = [0] * OWNER_GROUPS
-        """By the owner's place: a few share one, which costs them time and never safety."""
+        """By owner group: owners in one group share a budget."""
 
-    def take(self, owner: str, size: int) -> bool:
-        """Whether so many bytes more may stay for the whole time."""
+    def acquire(self, owner: str, size: int) -> bool:
+        """Return whether ``size`` more bytes fit into the budget, and count them."""
         if abs(self._clock() - self._since) > self._seconds:
             self._since, self._all, self._own = self._clock(), 0, [0] * OWNER_GROUPS
         place, size = hash(owner) % OWNER_GROUPS, size + ENTRY_OVERHEAD_BYTES

@@ -1,7 +1,6 @@
-"""Which results of calls, and of their steps, one process keeps in its store: the newest of each owner and of all.
+"""`StoredResults`: eviction of stored call results and steps, by owner and in total.
 
-Nobody is refused because of results that others left behind: whatever is over gives way, oldest first, of whoever has
-more than their part before anybody else's.
+Old results never block a new one: the oldest are evicted, first those of owners that exceed their share.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ ENTRY_OVERHEAD_BYTES: Final = 512
 """Estimated overhead of one stored entry."""
 
 
-class _Kept:
-    """Names and what each of them takes, oldest first."""
+class _ResultIndex:
+    """Result names and sizes, oldest first."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -42,12 +41,12 @@ class _Kept:
     def remove(self, name: str) -> None:
         self.size -= self.names.pop(name, 0)
 
-    def over(self, entries: int, size: int) -> bool:
+    def exceeds(self, entries: int, size: int) -> bool:
         return len(self.names) > entries or self.size > size
 
 
-class Results:
-    """The results of one process in ``store``, of which they take a part and no more."""
+class StoredResults:
+    """The results that this process has stored. They use a fixed share of the capacity of ``store``."""
 
     def __init__(self, store: Store) -> None:
         entries, size = MAX_IDEMPOTENT_RESULTS, MAX_IDEMPOTENT_BYTES
@@ -59,33 +58,33 @@ class Results:
             min(MAX_IDEMPOTENT_RESULTS_PER_PRINCIPAL, entries),
             min(MAX_IDEMPOTENT_BYTES_PER_PRINCIPAL, size),
         )
-        self._all = _Kept()
-        self._owners: dict[str, _Kept] = {}
+        self._all = _ResultIndex()
+        self._owners: dict[str, _ResultIndex] = {}
 
     def fits(self, size: int) -> bool:
-        """Whether one result of so many bytes is within what its owner has."""
+        """Return whether one result of ``size`` bytes fits into the share of its owner."""
         return size + ENTRY_OVERHEAD_BYTES <= self._own_bytes
 
     def add(self, name: str, size: int) -> list[str]:
-        """Note that a result was kept; those that give way to it are returned, and are to be deleted.
+        """Record a stored result. Return the names of evicted results, which the caller must delete.
 
-        Names are ``kind/owner/…``.
+        Names have the form ``kind/owner/…``.
         """
         owner = _owner(name)
-        own = self._owners.setdefault(owner, _Kept())
+        own = self._owners.setdefault(owner, _ResultIndex())
         own.add(name, size + ENTRY_OVERHEAD_BYTES)
         self._all.add(name, size + ENTRY_OVERHEAD_BYTES)
         gone: list[str] = []
-        while own.over(self._own, self._own_bytes):
+        while own.exceeds(self._own, self._own_bytes):
             gone.append(self._forget(next(iter(own.names))))
-        while self._all.over(self._entries, self._bytes):
+        while self._all.exceeds(self._entries, self._bytes):
             oldest = next(iter(self._all.names))
-            if self._more_than_their_part(own):
+            if self._exceeds_share(own):
                 oldest = next(iter(own.names))
             gone.append(self._forget(oldest))
         return gone
 
-    def _more_than_their_part(self, own: _Kept) -> bool:
+    def _exceeds_share(self, own: _ResultIndex) -> bool:
         owners, everybody = len(self._owners), self._all
         return len(own.names) * owners > len(everybody.names) or own.size * owners > everybody.size
 
@@ -98,12 +97,12 @@ class Results:
         return name
 
 
-_of: WeakKeyDictionary[Store, Results] = WeakKeyDictionary()
+_of: WeakKeyDictionary[Store, StoredResults] = WeakKeyDictionary()
 
 
-def results_of(store: Store) -> Results:
-    """What this process keeps in ``store``, whichever of its servers and calls asks."""
-    return _of.get(store) or _of.setdefault(store, Results(store))
+def results_of(store: Store) -> StoredResults:
+    """Return the result index of ``store``, shared by all servers of this process."""
+    return _of.get(store) or _of.setdefault(store, StoredResults(store))
 
 
 def _owner(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the store has of a legacy session, and how two changes of it become one."""
+"""The stored record of a legacy session, and the merge of concurrent changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..stores.versioned_records import VersionedRecords
 
 
 class StoredSession(Struct, frozen=True, omit_defaults=True):
-    """What the store has of a session beside its id."""
+    """The stored state of a session, without its id."""
 
     until: float
     phase: str
@@ -25,20 +25,20 @@ class StoredSession(Struct, frozen=True, omit_defaults=True):
     listener: str | None = None
     """The process that has the general stream."""
     version: int = 0
-    """Of two that arrive in the wrong order the greater one holds."""
+    """Of two records, the one with the greater version is newer."""
     places: tuple[str, ...] = ()
 
 
 records = VersionedRecords(StoredSession)
 
 
-def name_of(id: str) -> str:
-    """What the store calls a session: nobody can use it to be served."""
+def storage_name(id: str) -> str:
+    """Return the storage name of a session: a hash that cannot be used as a session id."""
     return hashlib.blake2b(id.encode(), digest_size=16).hexdigest()
 
 
-def wished(before: StoredSession, session: Session) -> StoredSession:
-    """What was kept, as ``session`` would have it."""
+def with_session_state(before: StoredSession, session: Session) -> StoredSession:
+    """Return ``before`` with the current state of ``session``."""
     return replace(
         before,
         phase=session.phase,
@@ -52,7 +52,9 @@ def wished(before: StoredSession, session: Session) -> StoredSession:
 def merged(
     kept: StoredSession, before: StoredSession, wish: StoredSession, listener: str | None
 ) -> StoredSession:
-    """What is kept, with what ``wish`` changes of ``before``; ``listener`` has the general stream, unless None."""
+    """Merge the changes from ``before`` to ``wish`` into ``kept``. ``listener`` replaces the stream owner
+    unless None.
+    """
     old, now = set(before.subscriptions), set(wish.subscriptions)
     tasks = {id: note for id, note in kept.tasks.items() if id in wish.tasks or id not in before.tasks}
     tasks |= {id: note for id, note in wish.tasks.items() if id not in before.tasks}

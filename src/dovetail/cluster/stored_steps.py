@@ -1,7 +1,9 @@
-"""What handlers have done and heard already, in the store: each step is run by whoever claims it first.
+"""`StoredSteps`: results of the steps of tool handlers (`ctx.step`), so that a repeated call does not redo
+them.
 
-A step that another run of the same call is at is waited for, and its result is theirs. One that was begun and whose
-process died is run again only where the tool says that this does no harm; otherwise nobody knows whether it was done.
+Each step is run by the call that first acquires its lease. Another run of the same call waits for the result.
+A step whose process died is repeated only if the tool allows it; otherwise its outcome is unknown and the
+call fails with ``call_interrupted``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ..stores.base import Store, StoreError
 from ..stores.versioned_records import VersionedRecords
 from ..wire.seal import digest
 from .process_registry import LEASE_LIFETIME
-from .stored_results import Results, results_of
+from .stored_results import StoredResults, results_of
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -45,31 +47,37 @@ class _Step(Struct, omit_defaults=True):
 _steps = VersionedRecords(_Step)
 
 
-class Steps:
-    """The steps of one call, or of one task; ``again`` says whether one that was cut short may be run again.
+class StoredSteps:
+    """The steps of one call or task. ``again`` says whether an interrupted step may be repeated.
 
-    With ``results`` what was done gives way to newer results: the state that a client brings has it too.
+    With ``results`` old steps are evicted: the request state of the client contains their results too.
     """
 
     def __init__(
-        self, store: Store, folder: str, ttl: float | None, *, again: bool, results: Results | None = None
+        self,
+        store: Store,
+        folder: str,
+        ttl: float | None,
+        *,
+        again: bool,
+        results: StoredResults | None = None,
     ) -> None:
         self._store = store
         self._results = results
         self._folder = f"step/{folder}"
         self._ttl = ttl
-        self._again = again
+        self._repeatable = again
 
     async def get(self, key: str) -> Any:
-        """What was kept under ``key``; UNSET when nothing."""
+        """Return the value stored under ``key``, or UNSET."""
         data = await self._store.get(self._name(key))
         return UNSET if data is None else _records.decode(data)
 
-    async def keep(self, key: str, value: Any) -> None:
+    async def put(self, key: str, value: Any) -> None:
         await self._store.put(self._name(key), _records.encode(value), ttl=self._ttl)
 
     async def run(self, key: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of the step ``key``, which ``work`` makes unless somebody has, or does.
+        """Return the result of step ``key``: stored, awaited from another run, or produced by ``work``.
 
         Raises:
             ProtocolError: ``call_interrupted``.
@@ -84,38 +92,40 @@ class Steps:
                 await asyncio.sleep(STEP_POLL_INTERVAL)
                 continue
             try:
-                begun = await self._read(name)  # it may have ended before the lease was free
+                begun = await self._read(name)  # it may have ended before the lease became free
                 if begun is not None and begun.done:
                     return begun.value
-                if begun is not None and not self._again:
+                if begun is not None and not self._repeatable:
                     raise ProtocolError("call_interrupted", data={"step": key})
-                return await self._do(name, me, fence, work)
+                return await self._execute(name, me, fence, work)
             finally:
                 await run_to_completion(self._store.lease(name, me, 0))
 
-    async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def _execute(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
         await self._store.put(name, _steps.encode(_Step()), ttl=self._ttl, fence=fence)
         beat = asyncio.create_task(keep_lease(self._store, name, me))
         try:
             value = await work()
         except Exception:
-            await self._store.delete(name)  # it says itself that it was not done
+            await self._store.delete(name)  # the error says that the step did not run
             raise
         except BaseException:
-            await run_to_completion(self._make_room(name, 0))  # nobody knows, which is kept as well
+            await run_to_completion(
+                self._make_room(name, 0)
+            )  # the outcome is unknown: keep the pending record
             raise
         finally:
             beat.cancel()
-        # It is done: that has to be known, though the call is cancelled in this moment.
-        await run_to_completion(self._note(name, fence, _steps.encode(_Step(True, value))))
+        # The step is done: store that even if the call is cancelled at this moment.
+        await run_to_completion(self._store_result(name, fence, _steps.encode(_Step(True, value))))
         return value
 
-    async def _note(self, name: str, fence: int, done: bytes) -> None:
+    async def _store_result(self, name: str, fence: int, done: bytes) -> None:
         await self._store.put(name, done, ttl=self._ttl, fence=fence)
         await self._make_room(name, len(done))
 
     async def _make_room(self, name: str, size: int) -> None:
-        with suppress(StoreError):  # what was done stays done; the old ones run out by themselves
+        with suppress(StoreError):  # the step stays done; old records expire
             for old in () if self._results is None else self._results.add(name, size):
                 await self._store.delete(old)
 
@@ -127,24 +137,26 @@ class Steps:
         return f"{self._folder}/{quote(key, safe='')}"
 
 
-def steps_of(server: Server, store: Store, call: Call) -> Steps:
-    """The steps of a round of 2026-07-28 that brings answers: it may arrive twice, at any process."""
+def steps_of(server: Server, store: Store, call: Call) -> StoredSteps:
+    """Return the steps of an input round on 2026-07-28, which may arrive twice and at any process."""
     tool = server.register.tools.entries.get(call.params.name) if call.method == "tools/call" else None
     folder = f"{owner(call.principal)}/{digest([call.params.request_state]).hex()[:48]}"
-    return Steps(store, folder, server.state_lifetime, again=harmless(tool), results=results_of(store))
+    return StoredSteps(
+        store, folder, server.state_lifetime, again=is_repeatable(tool), results=results_of(store)
+    )
 
 
 async def keep_lease(store: Store, name: str, me: str) -> None:
-    """Renew the lease ``name``, until cancelled."""
+    """Renew the lease ``name`` until cancelled."""
 
     async def renew() -> None:
-        with suppress(StoreError):  # the next one may reach it in time
+        with suppress(StoreError):  # the next renewal may succeed in time
             await store.lease(name, me, LEASE_LIFETIME)
 
     await repeat(LEASE_LIFETIME / 3, renew)
 
 
-def harmless(tool: RegisteredTool | None) -> bool:
-    """Whether running the tool twice does no more than running it once, as far as its author says."""
+def is_repeatable(tool: RegisteredTool | None) -> bool:
+    """Return whether the tool may run twice, according to its annotations."""
     notes = UNSET if tool is None else tool.definition.annotations
     return notes is not UNSET and bool(notes.get("readOnlyHint") or notes.get("idempotentHint"))

@@ -1,9 +1,9 @@
-"""Tasks that run in processes of their own: ``dovetail worker`` runs them, whoever took the calls hands them over.
+"""Dispatch tasks to ``dovetail worker`` processes.
 
-While at least one such process is alive, a task that begins is kept as ``pending`` and its id, nothing else, goes
-through a queue; where there is none, tasks run where their calls arrived. In Redis the queue is pydocket's, which
-delivers an id again when the worker that had it is dead; with any other store it is the store's news. Who may run a
-task is decided by its lease alone, so an id that is delivered twice or lost does no harm: workers look for tasks, too.
+While a worker process is alive, a new task is stored as ``pending`` and its id goes through a queue. Without
+workers, tasks run in the process that received the call. With Redis the queue is pydocket's, which redelivers
+ids of dead workers; with other stores it is publish/subscribe. The lease of a task decides which process runs
+it, so duplicate and lost ids are harmless: workers also scan for pending tasks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FUNCTION: Final = "dovetail_task"
 
 
 class TaskDispatch:
-    """The workers of one server, as every process of it sees them."""
+    """The worker processes of one server, as seen by one process."""
 
     def __init__(self, store: Store, server: str, me: str) -> None:
         self._store = store
@@ -42,55 +42,55 @@ class TaskDispatch:
         self._folder = f"task-workers/{name}"
         self._key = f"{self._folder}/{me}"
         self._queue = (
-            DocketQueue(store, f"tasks:{name}") if isinstance(store, RedisStore) else NewsQueue(store, name)
+            DocketQueue(store, f"tasks:{name}") if isinstance(store, RedisStore) else PubSubQueue(store, name)
         )
-        self.present = False
-        """Whether there are workers."""
-        self.working = False
-        """Whether this process is one of them."""
-        self.deserted = asyncio.Event()
-        """The last worker has gone: what was handed over is for whoever is left."""
-        self._looking: asyncio.Task[None] | None = None
+        self.has_workers = False
+        """Whether there are worker processes."""
+        self.is_worker = False
+        """Whether this process is a worker."""
+        self.workers_gone = asyncio.Event()
+        """Set when the last worker has gone: other processes then run the dispatched tasks."""
+        self._refreshing: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
 
-    def _look_again(self) -> None:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+    def _schedule_refresh(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh_logged())
 
-    async def _look(self) -> None:
+    async def _refresh_logged(self) -> None:
         try:
-            await self.look()
+            await self.refresh()
         except StoreError as error:
-            log.info("whether there are workers is not known: %s", error.message)
+            log.info("worker lookup failed: %s", error.message)
 
-    async def look(self) -> None:
-        """Find out whether there are workers; one of them says so of itself."""
+    async def refresh(self) -> None:
+        """Check whether there are workers; a worker also renews its own entry."""
         if self._stop is None:
-            self._stop = self._store.subscribe(self._folder, lambda _: self._look_again())
-        if self.working:
+            self._stop = self._store.subscribe(self._folder, lambda _: self._schedule_refresh())
+        if self.is_worker:
             await self._store.put(self._key, b"", ttl=LEASE_LIFETIME)
-        before, self.present = self.present, bool(await self._store.scan(self._folder, limit=1))
-        if before and not self.present:
-            self.deserted.set()
+        before, self.has_workers = self.has_workers, bool(await self._store.scan(self._folder, limit=1))
+        if before and not self.has_workers:
+            self.workers_gone.set()
 
     async def add(self, id: str) -> None:
-        """Hand a task over; a queue that cannot take it is made up for by the workers' own looks."""
+        """Queue a task id. If that fails, the scan of the workers finds the task."""
         try:
             await self._queue.add(id)
         except StoreError as error:
-            log.warning("task %s waits until a worker finds it: %s", id, error.message)
+            log.warning("task not queued, waiting for the worker scan task=%s: %s", id, error.message)
 
-    async def work(self, run: Run, at_once: int) -> None:
-        """Run what is handed over, ``at_once`` so many, until cancelled."""
-        serving = asyncio.create_task(self._queue.work(run, at_once))
-        await asyncio.sleep(0)  # it listens before anybody hands it anything
-        self.working = True
+    async def work(self, run: Run, max_concurrent: int) -> None:
+        """Run up to ``max_concurrent`` dispatched tasks at once, until cancelled."""
+        serving = asyncio.create_task(self._queue.work(run, max_concurrent))
+        await asyncio.sleep(0)  # subscribe before tasks are dispatched
+        self.is_worker = True
         try:
-            await self.look()
+            await self.refresh()
             await self._store.publish(self._folder, b"")
             await serving
         finally:
-            self.working = False
+            self.is_worker = False
             serving.cancel()
             await self._store.delete(self._key)
             await self._store.publish(self._folder, b"")
@@ -99,13 +99,13 @@ class TaskDispatch:
         stop, self._stop = self._stop, None
         if stop is not None:
             stop()
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         await self._queue.close()
 
 
-class NewsQueue:
-    """Ids as news of the store: whoever listens gets them all, and their leases say who runs which."""
+class PubSubQueue:
+    """A queue of task ids over publish/subscribe: all workers get each id, and its lease decides who runs it."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -114,11 +114,11 @@ class NewsQueue:
     async def add(self, id: str) -> None:
         await self._store.publish(self._topic, id.encode())
 
-    async def work(self, run: Run, at_once: int) -> None:
+    async def work(self, run: Run, max_concurrent: int) -> None:
         running: set[asyncio.Future[None]] = set()
 
         def take(message: bytes) -> None:
-            if len(running) < at_once:  # what is left is found by a look
+            if len(running) < max_concurrent:  # the scan finds the others
                 task = asyncio.ensure_future(run(message.decode()))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -136,7 +136,7 @@ class NewsQueue:
 
 
 class DocketQueue:
-    """Ids on a docket in the store's Redis. What lies there is pickled: see SECURITY.md."""
+    """A queue of task ids in Redis, by pydocket. Its content is pickled: see SECURITY.md."""
 
     def __init__(self, store: RedisStore, name: str) -> None:
         self._url = store.url
@@ -148,16 +148,16 @@ class DocketQueue:
     async def _open(self) -> Any:
         async with self._opening:
             if self._docket is None:
-                # Importing it takes a second: not on the loop.
+                # The import takes a second: run it in a thread.
                 module = self._module = await asyncio.to_thread(_docket)
                 docket = module.Docket(
                     self._name, self._url, execution_ttl=timedelta(seconds=TASK_QUEUE_LIFETIME)
                 )
-                docket.register(_unwanted, names=[_FUNCTION])
+                docket.register(_not_run_here, names=[_FUNCTION])
                 try:
                     await docket.__aenter__()
                 except OSError as error:
-                    raise StoreUnavailable("the queue of tasks cannot be reached") from error
+                    raise StoreUnavailable("the task queue in Redis cannot be reached") from error
                 self._docket = docket
         return self._docket
 
@@ -165,10 +165,10 @@ class DocketQueue:
         docket = await self._open()
         try:
             await docket.add(_FUNCTION, key=id)(id)
-        except Exception as error:  # redis-py's own
-            raise StoreUnavailable("the queue of tasks does not answer") from error
+        except Exception as error:  # exceptions of redis-py
+            raise StoreUnavailable("the task queue in Redis does not respond") from error
 
-    async def work(self, run: Run, at_once: int) -> None:
+    async def work(self, run: Run, max_concurrent: int) -> None:
         docket = await self._open()
 
         async def wanted(id: str) -> None:
@@ -176,7 +176,9 @@ class DocketQueue:
 
         docket.register(wanted, names=[_FUNCTION])
         again = timedelta(seconds=TASK_REDELIVERY_DELAY)
-        async with self._module.Worker(docket, concurrency=at_once, redelivery_timeout=again) as worker:
+        async with self._module.Worker(
+            docket, concurrency=max_concurrent, redelivery_timeout=again
+        ) as worker:
             await worker.run_forever()
 
     async def close(self) -> None:
@@ -185,12 +187,12 @@ class DocketQueue:
             await docket.__aexit__(None, None, None)
 
 
-async def _unwanted(id: str) -> None:
-    """What stands for the work where it is only handed over."""
+async def _not_run_here(id: str) -> None:
+    """Represents the task function in processes that only dispatch."""
 
 
 def _docket() -> Any:
     try:
         return importlib.import_module("docket")
     except ImportError:
-        raise missing("docket", "spreading tasks over Redis") from None
+        raise missing("docket", "dispatching tasks through Redis") from None

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from ..client.http_client import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
-from ..middleware.sensitive_data import MASK, sounds_secret
+from ..middleware.sensitive_data import MASK, is_secret_name
 from .messages import CapturedMessage, MessageLog, Sender
 from .recordings import masked_text
 from .truncation import NAME_SIZE
@@ -107,5 +107,5 @@ def masked(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(name: str, value: str) -> str:
-    secret = name != _NEEDED and (name == "dpop" or sounds_secret(name))
+    secret = name != _NEEDED and (name == "dpop" or is_secret_name(name))
     return MASK if secret else masked_text(value[:NAME_SIZE])

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from ..middleware.sensitive_data import MASK, SECRETS, sounds_secret
+from ..middleware.sensitive_data import MASK, SECRETS, is_secret_name
 from ..testing import Recording
 from .messages import CapturedMessage
 
@@ -51,7 +51,7 @@ def masked_text(text: str) -> str:
     for pattern in SECRETS.values():
         text = pattern.sub(MASK, text)
     text = _USER.sub(f"{MASK}@", text)
-    return _GIVEN.sub(lambda found: f"{found[1]}{MASK}" if sounds_secret(found[1]) else found[0], text)
+    return _GIVEN.sub(lambda found: f"{found[1]}{MASK}" if is_secret_name(found[1]) else found[0], text)
 
 
 def _masked_document(text: str) -> str:
@@ -69,7 +69,7 @@ def _masked_document(text: str) -> str:
 def _masked_member(name: str, value: Any) -> Any:
     if name in _SCHEMAS:
         return _schema(value)
-    return _hidden(value) if name not in _PROTOCOL and sounds_secret(name) else masked(value)
+    return _hidden(value) if name not in _PROTOCOL and is_secret_name(name) else masked(value)
 
 
 def _schema(value: Any) -> Any:

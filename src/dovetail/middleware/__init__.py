@@ -1,7 +1,9 @@
-"""Middleware for the calls of a server or a client: guards, caching, and what operators want to see.
+"""Middleware for servers and clients: rate limits, circuit breaker, timeouts, retries, caching, audit,
+logging.
 
-``Server(middleware=[…])`` and ``Client(middleware=[…])`` take them in the order written, the outermost first. Inherit
-`Middleware` to write your own; it lives in `drivers/middleware_chain.py`. A name is loaded when it is first used.
+``Server(middleware=[…])`` and ``Client(middleware=[…])`` apply them in the order written, outermost first.
+Inherit `Middleware` (in `drivers/middleware_chain.py`) to write your own. Names are imported when first used.
+`health` watches the components of a server.
 """
 
 from __future__ import annotations

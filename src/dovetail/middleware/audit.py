@@ -1,14 +1,15 @@
-"""`Audit`: who did what, in a file nobody can change unnoticed.
+"""`Audit`: a tamper-evident log of requests.
 
-Every request is one line of JSON with the hash of the line before, refusals included. Each ``checkpoint`` lines, and
-when the file is closed, a line signs the hash so far with the key; whoever has the key can tell a file that was written
-anew from one that was kept. ``dovetail audit verify FILE`` finds a changed, removed or reordered line. A file that has
-grown beyond ``rotate_bytes`` is set aside as ``FILE.1``, ``FILE.2``, …; the next one begins with the hash the last one
-ended with. How far it was written stands in ``FILE.head``, so that nobody takes lines from its end unnoticed.
+Every request, refused ones included, is one line of JSON that contains the hash of the previous line. After
+each ``checkpoint`` lines, and when the file is closed, a line with a signature of the hash is added. Only a
+holder of the key can therefore rewrite the file unnoticed. ``dovetail audit verify FILE`` finds changed,
+removed and reordered lines. A file larger than ``rotate_bytes`` is renamed to ``FILE.1``, ``FILE.2``, …; the
+next file starts with the last hash. ``FILE.head`` stores the last line number, so that lines missing at the
+end are noticed.
 
-Arguments are hashed unless ``arguments`` says "redacted" or "none". Hashes of short values can be guessed, so they are
-keyed. When the file cannot be written, calls are refused with 1079; with ``on_full="continue"`` they go on, and the gap
-is noted.
+Arguments are hashed unless ``arguments`` says "redacted" or "none". The hashes are keyed, because hashes of
+short values can be guessed. If the file cannot be written, requests are refused with 1079. With
+``on_full="continue"`` they are served and the gap is recorded.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from .sensitive_data import one_line, redacted
 
 AUDIT_CHECKPOINT: Final = 1000
 """Lines between two signatures, by default."""
-AUDIT_ROTATE: Final = 256 << 20
+AUDIT_ROTATE_BYTES: Final = 256 << 20
 """Bytes of one file, by default."""
-AUDIT_LINE: Final = 1 << 20
+MAX_AUDIT_LINE_BYTES: Final = 1 << 20
 """Bytes of one line."""
-AUDIT_WRITERS: Final = 1000
+MAX_AUDIT_WRITERS: Final = 1000
 """Processes that may write to one audit log."""
 
 
 log = logging.getLogger("dovetail.audit")
 
 FIRST: Final = "0" * 64
-"""What the first line of all names as the hash before it."""
+"""The previous hash in the first line of all."""
 KEY_VARIABLE: Final = "DOVETAIL_AUDIT_KEY"
 Arguments = Literal["hashed", "redacted", "none"]
 
 
 class Audit(Middleware):
-    """Write every request to an audit file, as a chain of hashes."""
+    """Write every request to an audit file as a chain of hashes."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Audit(Middleware):
         *,
         key: str | bytes | None = None,
         arguments: Arguments = "hashed",
-        rotate_bytes: int = AUDIT_ROTATE,
+        rotate_bytes: int = AUDIT_ROTATE_BYTES,
         on_full: Literal["refuse", "continue"] = "refuse",
         methods: frozenset[str] | None = None,
         clock: Callable[[], float] = time.time,
@@ -125,7 +126,7 @@ class Audit(Middleware):
         self.close()
 
     def close(self) -> None:
-        """Sign what was written, and let go of the file; the next request opens it again."""
+        """Write a signature and close the file. The next request reopens it."""
         file, self._file = self._file, None
         if file is not None:
             with file:
@@ -136,7 +137,7 @@ class Audit(Middleware):
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def _check_room(self) -> None:
-        """Raises: ProtocolError: what is done now could not be written down."""
+        """Refuse the request if it cannot be written. Raises: ProtocolError."""
         try:
             self._note_missed(self._open())
         except OSError as error:
@@ -148,9 +149,11 @@ class Audit(Middleware):
             self.missed = 0
 
     def _full(self, error: OSError) -> ProtocolError:
-        log.error("the audit file cannot be written: %s", error)
+        log.error("audit file cannot be written, check the disk: %s", error)
         return ProtocolError(
-            "storage_full", "this request cannot be audited", data={"retryAfterMs": STORE_FULL_MS}
+            "storage_full",
+            "the request was refused because the audit log cannot be written",
+            data={"retryAfterMs": STORE_FULL_MS},
         )
 
     def _record(self, request: Request, outcome: str, code: int | None, task: str | None = None) -> None:
@@ -177,10 +180,10 @@ class Audit(Middleware):
             if self._since >= self._checkpoint:
                 self._write(file, self._signed())
             if file.tell() >= self._rotate:
-                self._set_aside()
+                self._rotate_file()
         except OSError as error:
             self.missed += 1
-            log.error("a request could not be audited: %s", error)
+            log.error("audit record not written: %s", error)
 
     def _now(self) -> float:
         return round(self._clock(), 3)
@@ -193,16 +196,16 @@ class Audit(Middleware):
         line = one_line({"n": number, "before": self._hash, **record})
         data = line.encode() + b"\n"
         try:
-            if file.write(data) != len(data):  # the last bytes of the disk
+            if file.write(data) != len(data):  # the disk is full
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            # A line that was written in part would break the chain for good.
+            # A partial line would break the chain: remove it.
             file.truncate(self._whole)
             file.seek(self._whole)
             raise
         self._whole = file.tell()
         self._number, self._hash = number, hashlib.sha256(line.encode()).hexdigest()
-        self._head.write(Head(number, self._hash, self._key))
+        self._head.write(ChainHead(number, self._hash, self._key))
 
     def _signed(self) -> dict[str, Any]:
         self._since = 0
@@ -212,27 +215,29 @@ class Audit(Middleware):
         return record
 
     def _open(self) -> IO[bytes]:
-        """The file, ours alone: where several workers share a path, each has one of its own beside it."""
+        """Open and lock the file. Each worker that shares a path writes to a separate numbered file next to
+        it.
+        """
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            for number in range(1, AUDIT_WRITERS):
-                self.path = self._given if number == 1 else _beside(self._given, number)
+            for number in range(1, MAX_AUDIT_WRITERS):
+                self.path = self._given if number == 1 else _numbered(self._given, number)
                 file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", 0)
-                if _is_ours(file):
+                if _lock(file):
                     self._resume(file)
                     self._file = file
                     return file
                 file.close()
-            raise OSError(f"{AUDIT_WRITERS} processes write to {self._given} already")
+            raise OSError(f"{MAX_AUDIT_WRITERS} processes already write to {self._given}")
         return self._file
 
     def _resume(self, file: IO[bytes]) -> None:
-        """Go on where the file ends; what a crash left half-written is cut off, a rotated file is followed."""
+        """Continue the chain at the end of the file. Remove a partial line and follow a rotated file."""
         end, line = _last_line(file)
         file.truncate(end)
         file.seek(end)
         self._whole = end
-        if line is None and (earlier := older(self.path)):
+        if line is None and (earlier := rotated_files(self.path)):
             with earlier[-1].open("rb") as before:
                 line = _last_line(before)[1]
         if line is not None:
@@ -240,35 +245,42 @@ class Audit(Middleware):
         self._head = _HeadFile(self.path)
         head = self._head.read()
         if head is not None and head.number > self._number:
-            # Lines are missing at the end. What follows is written as if they were there: `verify` finds the gap.
-            log.error("%s ends with line %d, and %d were written", self.path, self._number, head.number)
+            # Lines are missing at the end. Continue with the stored number: `verify` reports the gap.
+            log.error(
+                "audit file %s is truncated: it ends with line %d, but %d lines were written",
+                self.path,
+                self._number,
+                head.number,
+            )
             self._number, self._hash = head.number, head.hash
 
-    def _set_aside(self) -> None:
+    def _rotate_file(self) -> None:
         self.close()
-        count = len(older(self.path)) + 1
+        count = len(rotated_files(self.path)) + 1
         os.replace(self.path, self.path.with_name(f"{self.path.name}.{count}"))
 
 
 def _last_line(file: IO[bytes]) -> tuple[int, bytes | None]:
-    """Where the last whole line of a file ends, and that line without its end; only the end of the file is read."""
+    """Return the end offset of the last complete line, and that line. Read only the end of the file."""
     size = file.seek(0, os.SEEK_END)
-    start = max(0, size - 2 * AUDIT_LINE)
+    start = max(0, size - 2 * MAX_AUDIT_LINE_BYTES)
     file.seek(start)
     data = file.read(size - start)
     end = data.rfind(b"\n")
     if end < 0:
         if start:
-            raise Broken(f"this is no audit log: no line of at most {AUDIT_LINE} bytes is at its end")
+            raise InvalidAuditLog(
+                f"not an audit log: no line of at most {MAX_AUDIT_LINE_BYTES} bytes is at its end"
+            )
         return 0, None
     return start + end + 1, data[data.rfind(b"\n", 0, end) + 1 : end]
 
 
 def _check_log(path: Path) -> None:
-    """Check that what is at ``path`` may be written on.
+    """Check that ``path`` can be appended to.
 
     Raises:
-        Broken: a file is there that is no audit log.
+        InvalidAuditLog: the file exists and is not an audit log.
     """
     if not path.is_file():
         return
@@ -277,42 +289,42 @@ def _check_log(path: Path) -> None:
         if line is not None:
             _read(path.name, 0, line)
         elif file.seek(0, os.SEEK_END) > whole and not file.seek(0) and file.read(1) != b"{":
-            raise Broken(f"{path} is no audit log: name another file")
+            raise InvalidAuditLog(f"{path} is not an audit log; choose another file")
 
 
-class Head:
-    """How far a chain was written: the number and the hash of its last line."""
+class ChainHead:
+    """The number and the hash of the last line of a chain."""
 
     def __init__(self, number: int, hash: str, key: bytes | None) -> None:
         self.number, self.hash = number, hash
         self.signature = "" if key is None else sign(key, f"head {hash}", number)
 
     def __bytes__(self) -> bytes:
-        # Always as long: what is written over what was there needs no room on a disk that is full.
+        # Fixed length: overwriting the old content needs no additional space on a full disk.
         return f"{self.number:020} {self.hash} {self.signature:64}\n".encode()
 
 
 class _HeadFile:
-    """Where it stands, beside the chain."""
+    """The ``.head`` file next to the log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(path.name + ".head")
         self._number: int | None = None
 
-    def write(self, head: Head) -> None:
+    def write(self, head: ChainHead) -> None:
         try:
             if self._number is None:
                 self._number = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             os.lseek(self._number, 0, os.SEEK_SET)
             os.write(self._number, bytes(head))
-        except OSError as error:  # an older one is true as well
-            log.warning("%s cannot be written: %s", self._path, error)
+        except OSError as error:  # the older content stays valid
+            log.warning("audit head file %s cannot be written: %s", self._path, error)
 
-    def read(self) -> Head | None:
-        """What stands there, or None; whether it is signed is for `Head.signature` to compare."""
+    def read(self) -> ChainHead | None:
+        """Return the stored head, or None. The caller compares `ChainHead.signature`."""
         with suppress(OSError, ValueError):
             number, hash, *signature = self._path.read_text("ascii").split()
-            head = Head(int(number), hash, None)
+            head = ChainHead(int(number), hash, None)
             head.signature = "".join(signature)
             return head
         return None
@@ -323,12 +335,12 @@ class _HeadFile:
             os.close(number)
 
 
-def _beside(path: Path, number: int) -> Path:
+def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}-{number}")
 
 
-def _is_ours(file: IO[bytes]) -> bool:
-    """Whether nobody else writes this file; where files cannot be locked, one process is all there may be."""
+def _lock(file: IO[bytes]) -> bool:
+    """Lock the file for this process. Without file locks, only one process is assumed."""
     try:
         import fcntl
     except ImportError:
@@ -346,51 +358,52 @@ def _key(given: str | bytes | None) -> bytes | None:
 
 
 def sign(key: bytes, hash: str, number: int) -> str:
-    """The signature of a chain that has reached ``hash`` with line ``number``."""
+    """Return the signature of a chain whose line ``number`` has the hash ``hash``."""
     return hmac.digest(key, f"{number}:{hash}".encode(), "sha256").hex()
 
 
-def older(path: Path) -> list[Path]:
-    """The files that were set aside, the oldest first."""
+def rotated_files(path: Path) -> list[Path]:
+    """Return the rotated files, oldest first."""
     found = [one for one in path.parent.glob(f"{path.name}.*") if one.suffix[1:].isdecimal()]
     return sorted(found, key=lambda one: int(one.suffix[1:]))
 
 
-# --- verifying --------------------------------------------------------------------------------------------------------
+# --- verification
+# -----------------------------------------------------------------------------------------------------
 
 
-class Broken(DovetailError):
-    """The file is not what was written. The message says where."""
+class InvalidAuditLog(DovetailError):
+    """The audit log was modified or damaged. The message names the line."""
 
 
-class Verified(Struct, frozen=True):
-    """What was found in a file that is whole."""
+class VerificationResult(Struct, frozen=True):
+    """The result of verifying an intact log."""
 
     lines: int
     checkpoints: int
     signed: int
-    """Checkpoints whose signature was checked."""
+    """Checkpoints whose signature was verified."""
     unsigned: int
     """Lines after the last checkpoint."""
     ended: bool
-    """Nothing is missing at its end; False where nothing says how far it was written."""
+    """Whether the end of the log was verified. False without a head file."""
 
 
-def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Verified:
-    """Check a file, and what was set aside before it.
+def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> VerificationResult:
+    """Verify a log and its rotated files.
 
     Raises:
-        Broken: a line was changed, removed or put elsewhere, lines are missing at the end, or a signature is wrong.
-        OSError: there is no such file.
+        InvalidAuditLog: a line was changed, removed or moved, lines are missing at the end, or a signature is wrong.
+        OSError: the file does not exist or cannot be read.
     """
     secret, where = _key(key), Path(path)
     before, number, checkpoints, signed, since = FIRST, 0, 0, 0, 0
-    earlier, head = older(where), _HeadFile(where).read()
-    # A file that has just been set aside has no successor yet.
+    earlier, head = rotated_files(where), _HeadFile(where).read()
+    # A file that was just rotated has no successor yet.
     for name, place, line in _lines([*earlier, where] if where.exists() or not earlier else earlier):
         record = _read(name, place, line)
         if record["n"] != number + 1 or record["before"] != before:
-            raise Broken(
+            raise InvalidAuditLog(
                 f"{name}, line {place}: it does not follow line {number}, which was changed, removed or moved"
             )
         since += 1
@@ -400,32 +413,34 @@ def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> V
             if secret is not None:
                 wanted = sign(secret, before, number)
                 if not isinstance(given, str) or not hmac.compare_digest(given, wanted):
-                    raise Broken(f"{name}, line {place}: the signature is not made with this key")
+                    raise InvalidAuditLog(f"{name}, line {place}: the signature does not match this key")
                 signed += 1
         number, before = record["n"], hashlib.sha256(line).hexdigest()
         if head is not None and number == head.number and before != head.hash:
-            raise Broken(f"{name}, line {place}: it is not the one that was written last")
+            raise InvalidAuditLog(f"{name}, line {place}: it is not the line that was written last")
     _check_end(where.name, number, head, secret)
-    return Verified(number, checkpoints, signed, since, head is not None)
+    return VerificationResult(number, checkpoints, signed, since, head is not None)
 
 
-def _check_end(name: str, number: int, head: Head | None, secret: bytes | None) -> None:
+def _check_end(name: str, number: int, head: ChainHead | None, secret: bytes | None) -> None:
     if head is None:
         return
     if number < head.number:
-        raise Broken(f"{name}, line {number}: it is the last one, and {head.number} were written")
+        raise InvalidAuditLog(
+            f"{name}, line {number}: the file ends here, but {head.number} lines were written"
+        )
     if secret is not None and not hmac.compare_digest(
-        head.signature, Head(head.number, head.hash, secret).signature
+        head.signature, ChainHead(head.number, head.hash, secret).signature
     ):
-        raise Broken(f"{name}.head, line 1: the signature is not made with this key")
+        raise InvalidAuditLog(f"{name}.head, line 1: the signature does not match this key")
 
 
 def _lines(paths: list[Path]) -> Iterator[tuple[str, int, bytes]]:
     for path in paths:
         with path.open("rb") as file:
-            for place, line in enumerate(iter(lambda: file.readline(AUDIT_LINE), b""), 1):
+            for place, line in enumerate(iter(lambda: file.readline(MAX_AUDIT_LINE_BYTES), b""), 1):
                 if not line.endswith(b"\n"):
-                    raise Broken(f"{path.name}, line {place}: it has no end")
+                    raise InvalidAuditLog(f"{path.name}, line {place}: the line is incomplete")
                 yield path.name, place, line[:-1]
 
 
@@ -437,4 +452,4 @@ def _read(name: str, place: int, line: bytes) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     where = f"{name}, line {place}" if place else f"{name}, its last line"
-    raise Broken(f"{where}: this is no line of an audit")
+    raise InvalidAuditLog(f"{where}: not a line of an audit log")

@@ -1,4 +1,4 @@
-"""`Caching`: what a read-only tool said to the same client about the same arguments, for a while."""
+"""`Caching`: cache results of read-only tools and resources per client."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ CACHE_BYTES: Final = 64 << 20
 
 
 _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes, frozenset[str]]
-"""The client, the method, what it is about, what the handler can see of the client, and its scopes."""
+"""Cache key: client, method, component and arguments, client capabilities, and scopes."""
 
 
-class _Watched(ChannelWrapper):
-    """Takes note of whether the client was asked something."""
+class _InputTracking(ChannelWrapper):
+    """Records whether the call needed input from the client."""
 
-    asked: bool = False
+    input_requested: bool = False
 
     async def request(self, method: str, params: Struct) -> Any:
-        self.asked = True
+        self.input_requested = True
         return await self.channel.request(method, params)
 
 
@@ -65,18 +65,18 @@ class Caching(Middleware):
             max_bytes: Bytes in the cache; the oldest results are removed to make room.
         """
         if ttl <= 0:
-            raise ValueError(f"a time to live is more than 0 seconds, not {ttl}")
+            raise ValueError(f"ttl must be more than 0 seconds, not {ttl}")
         self._ttl, self._most, self._size, self._clock = ttl, max_entries, max_bytes, clock
         self._tools = None if tools is None else frozenset(tools)
-        self._kept: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
+        self._entries: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
         self._server: Server | None = None
         self.hits = self.misses = 0
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
-        if self._server is not None and self._forget not in self._server.hub.on_resource_updated:
-            self._server.hub.on_resource_updated.append(self._forget)
+        if self._server is not None and self._invalidate not in self._server.hub.on_resource_updated:
+            self._server.hub.on_resource_updated.append(self._invalidate)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [
@@ -85,50 +85,53 @@ class Caching(Middleware):
         ]
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
         params = request.params
-        if _is_answer(params) or not self._is_kept(request):
+        if _is_answer(params) or not self._is_cacheable(request):
             return await call_next(request)
         given = b"{}" if params.arguments is UNSET else bytes(params.arguments)
-        try:  # the same arguments in another order are the same
+        try:  # argument order does not matter
             given = msgspec.json.encode(msgspec.json.decode(given), order="sorted")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return await call_next(request)
         what = (joined(params.name, asked_for(request.meta)), given)
-        return await self._answer(what, CallToolResult, request, call_next)
+        return await self._cached(what, CallToolResult, request, call_next)
 
     async def read_resource(self, request: Request, call_next: Next) -> Struct | Raw:
         if _is_answer(request.params):
             return await call_next(request)
-        return await self._answer((request.name, b""), ReadResourceResult, request, call_next)
+        return await self._cached((request.name, b""), ReadResourceResult, request, call_next)
 
-    async def _answer(
+    async def _cached(
         self, what: tuple[str, bytes], kind: type[Struct], request: Request, call_next: Next
     ) -> Struct | Raw:
         call, channel = request.call, request.channel
-        if request.run is not None or not self._may(request):
-            return await call_next(request)  # it is refused, or answered by no handler
-        # What a handler can see of a client may change its answer: revision and capabilities are part of the key.
+        if request.run is not None or not self._is_permitted(request):
+            return await call_next(request)  # refused, or not answered by a handler
+        # The answer may depend on what the handler sees of the client: the revision and capabilities are part
+        # of the key.
         said = msgspec.json.encode(call.capabilities, order="sorted")
         scopes = frozenset[str]() if call.principal is None else call.principal.scopes
         key = (client_key(call), call.method, what, call.revision.name, said, scopes)
-        found = self._kept.get(key)
+        found = self._entries.get(key)
         if found is not None and 0 <= found[0] - self._clock() <= self._ttl:
             self.hits += 1
-            self._kept.move_to_end(key)
+            self._entries.move_to_end(key)
             return msgspec.json.decode(found[1], type=kind)
         self.misses += 1
-        watched = _Watched(channel, channel.asking)
+        watched = _InputTracking(channel, channel.asking)
         result = await call_next(replace(request, channel=watched))
-        asked = watched.asked or call.scope.get("asked")
+        asked = watched.input_requested or call.scope.get("asked")
         if type(result) is kind and not asked and of_result(result) == "ok":
-            self._keep(key, result)
+            self._store(key, result)
         return result
 
-    def _may(self, request: Request) -> bool:
-        """Whether the caller may use the component now: what was answered before they lost a right is not repeated."""
+    def _is_permitted(self, request: Request) -> bool:
+        """Return whether the caller may use the component now: permissions may have changed since it was
+        cached.
+        """
         server, call = self._server, request.call
         if server is None:
             return True
@@ -139,25 +142,25 @@ class Caching(Middleware):
             rights = server.pipeline.rights_to(request.name)
         return not rights or visible(rights, call.principal)
 
-    def _keep(self, key: _Key, result: Struct | Raw) -> None:
+    def _store(self, key: _Key, result: Struct | Raw) -> None:
         data = msgspec.json.encode(result)
-        self._drop(key)
-        self._kept[key] = (self._clock() + self._ttl, data)
+        self._evict(key)
+        self._entries[key] = (self._clock() + self._ttl, data)
         self._bytes += len(data)
-        while len(self._kept) > self._most or self._bytes > self._size:
-            self._drop(next(iter(self._kept)))
+        while len(self._entries) > self._most or self._bytes > self._size:
+            self._evict(next(iter(self._entries)))
 
-    def _forget(self, uri: str) -> None:
-        """A resource has changed: whoever reads it now reads it anew."""
-        for key in [key for key in self._kept if key[1:3] == ("resources/read", (uri, b""))]:
-            self._drop(key)
+    def _invalidate(self, uri: str) -> None:
+        """Remove a changed resource from the cache."""
+        for key in [key for key in self._entries if key[1:3] == ("resources/read", (uri, b""))]:
+            self._evict(key)
 
-    def _drop(self, key: _Key) -> None:
-        found = self._kept.pop(key, None)
+    def _evict(self, key: _Key) -> None:
+        found = self._entries.pop(key, None)
         if found is not None:
             self._bytes -= len(found[1])
 
-    def _is_kept(self, request: Request) -> bool:
+    def _is_cacheable(self, request: Request) -> bool:
         if self._tools is not None:
             return request.name in self._tools
         definition = request.component.definition

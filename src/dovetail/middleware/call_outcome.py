@@ -1,4 +1,4 @@
-"""How a call ended, in one word, whoever wants to know: breakers, metrics, logs, audits."""
+"""The outcome of a call in one word, for circuit breakers, metrics, logs and audit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ..model import CallToolResult, CreateTaskResult, ErlmcpCreateTaskResult, Ex
 from ..wire.dialects.dialect import VENDOR
 
 Outcome = Literal["ok", "failed", "broken", "refused", "error", "cancelled"]
-"""ok; failed: the tool says so itself; broken: an unexpected exception or a timeout; refused: a guard or a handler
-would not; error: the request was wrong; cancelled: the client gave up."""
+"""ok; failed: a tool error; broken: an unexpected exception or a timeout; refused: by middleware or the
+handler; error: an invalid request; cancelled: by the client.
+"""
 
 _BROKEN: Final = frozenset(
     {"tool_timeout", "tool_execution_failed", "internal_error", "tool_dependency_failed"}
@@ -20,7 +21,7 @@ _INCIDENT: Final = VENDOR + "incident"
 
 
 def of_result(result: Any) -> Outcome:
-    """The outcome of a call that was answered."""
+    """Return the outcome of a call with a result."""
     if type(result) is not CallToolResult or result.is_error is not True:
         return "ok"
     meta = result.meta or {}
@@ -30,14 +31,14 @@ def of_result(result: Any) -> Outcome:
 
 
 def created_task(result: Any) -> str | None:
-    """The id of the task that a call has become; None where it was answered."""
+    """Return the id of the task that the call created, or None."""
     if isinstance(result, CreateTaskResult):
         return result.task.task_id
     return result.task_id if isinstance(result, ExtensionCreateTaskResult | ErlmcpCreateTaskResult) else None
 
 
 def of_error(error: BaseException) -> Outcome:
-    """The outcome of a call that raised."""
+    """Return the outcome of a call that raised."""
     if isinstance(error, Refusal):
         return "refused"
     if isinstance(error, ProtocolError):
@@ -56,5 +57,5 @@ def _of_protocol_error(error: ProtocolError) -> Outcome:
 
 
 def code_of(error: BaseException) -> int | None:
-    """The number a peer is told, as the newest revision says it."""
+    """Return the error code that a peer gets on the newest revision."""
     return error.code if isinstance(error, Refusal | ProtocolError) else None

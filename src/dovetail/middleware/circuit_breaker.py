@@ -1,13 +1,14 @@
-"""`CircuitBreaker`: what fails again and again is left alone for a while.
+"""`CircuitBreaker`: refuse calls of a tool that keeps failing, until it recovers.
 
 ```python
 Server("shop", middleware=[CircuitBreaker(failure_threshold=5, reset_timeout=60)])
 ```
 
-Each tool has a circuit of its own. *Closed* it lets calls through and counts failures in a row: unexpected exceptions
-and timeouts, not bad arguments, refusals or a `ToolError`. After ``failure_threshold`` of them it is *open*: calls are
-refused at once with 1008 (erlmcp: 1086) and told when to come back. After ``reset_timeout`` seconds it is *half open*:
-one call at a time is let through; ``success_threshold`` of them close it, one failure opens it again.
+Each tool has one circuit. A *closed* circuit accepts calls and counts consecutive failures: unexpected
+exceptions and timeouts, but not bad arguments, refusals or a `ToolError`. After ``failure_threshold``
+failures it *opens*: calls are refused at once with 1008 (erlmcp: 1086) and a retry delay. After
+``reset_timeout`` seconds it is *half open* and accepts one probe call at a time. ``success_threshold``
+successful probes close it, one failure opens it again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from ..model import CallToolResult
 from ..server import Server
 from .call_outcome import of_error, of_result
 from .health import Health
-from .token_bucket import SHORTEST_WAIT, TRACKED_NAMES
+from .token_bucket import MIN_RETRY_DELAY, TRACKED_NAMES
 
-BREAKER_FAILURES: Final = 5
+CIRCUIT_FAILURE_THRESHOLD: Final = 5
 """erlmcp: failures that open a circuit."""
-BREAKER_RESET: Final = 60.0
+CIRCUIT_RESET_TIMEOUT: Final = 60.0
 """erlmcp: seconds for which a circuit stays open."""
-BREAKER_SUCCESSES: Final = 2
+CIRCUIT_SUCCESS_THRESHOLD: Final = 2
 """erlmcp: successes that close a circuit again."""
 
 
@@ -40,30 +41,30 @@ STATES: Final[tuple[State, ...]] = get_args(State)
 
 
 class Circuit(Struct, eq=False):
-    """What is known of one tool or upstream."""
+    """The state of one tool or upstream."""
 
     state: State = "closed"
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     successes: int = 0
-    """Since it is half open."""
+    """Successful probes since it is half open."""
     opened: float = 0.0
-    trying: bool = False
-    """A call is under way that decides."""
+    probing: bool = False
+    """A probe call is running."""
 
 
 class CircuitBreaker(Middleware):
     """Refuse calls of a tool that has failed too often.
 
-    ``per`` says whose circuit a call belongs to: "tool", or a function from the request to the name of an upstream
-    (None: no circuit). An upstream's open circuit is told as 1009 (erlmcp: -32039).
+    ``per`` selects the circuit of a call: "tool", or a function from the request to the name of an upstream
+    (None: no circuit). An open circuit of an upstream is refused with 1009 (erlmcp: -32039).
     """
 
     def __init__(
         self,
-        failure_threshold: int = BREAKER_FAILURES,
-        reset_timeout: float = BREAKER_RESET,
-        success_threshold: int = BREAKER_SUCCESSES,
+        failure_threshold: int = CIRCUIT_FAILURE_THRESHOLD,
+        reset_timeout: float = CIRCUIT_RESET_TIMEOUT,
+        success_threshold: int = CIRCUIT_SUCCESS_THRESHOLD,
         *,
         per: Literal["tool"] | Callable[[Request], str | None] = "tool",
         clock: Callable[[], float] = time.monotonic,
@@ -79,19 +80,19 @@ class CircuitBreaker(Middleware):
         """
         if failure_threshold < 1 or success_threshold < 1 or reset_timeout <= 0:
             raise ValueError(
-                "a breaker opens after 1 failure or more, for some time, and closes after 1 success"
+                "CircuitBreaker needs failure_threshold >= 1, reset_timeout > 0 and success_threshold >= 1"
             )
         if per != "tool" and not callable(per):
-            raise ValueError(f"per is 'tool', or a function that names what a call depends on; not {per!r}")
+            raise ValueError(f"per must be 'tool' or a function that names an upstream, not {per!r}")
         self._failures, self._reset, self._successes = failure_threshold, reset_timeout, success_threshold
         self._clock = clock
         self._upstream = None if per == "tool" else per
         self._circuits: dict[str, Circuit] = {}
         self._health: Health | None = None
-        """Whoever is told of upstreams that are away."""
+        """The health of the server, to which upstream failures are reported."""
         self.refused = 0
         self.on_change: Callable[[str, State], None] | None = None
-        """Told of every circuit that opens, half opens or closes."""
+        """Callbacks that run when a circuit opens, half opens or closes."""
 
     def attach(self, service: Any) -> None:
         if isinstance(service, Server) and self._upstream is not None:
@@ -99,7 +100,7 @@ class CircuitBreaker(Middleware):
 
     @property
     def states(self) -> dict[str, State]:
-        """The circuits that are not closed, or have failures to remember."""
+        """The circuits that are not closed, or have recent failures."""
         return {name: circuit.state for name, circuit in self._circuits.items()}
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
@@ -114,66 +115,66 @@ class CircuitBreaker(Middleware):
             return await call_next(request)
         circuit = self._circuits.get(name)
         if circuit is not None and circuit.state != "closed":
-            self._enter(name, circuit)
+            self._start_probe(name, circuit)
         try:
             result = await call_next(request)
         except BaseException as error:
-            self._ended(name, of_error(error))
+            self._record_outcome(name, of_error(error))
             raise
-        # A question or a task that has begun is no success yet.
+        # An input request or a new task is not a success yet.
         over = type(result) in _OVER
         outcome = of_result(result) if over else "begun"
         if outcome == "broken" or name in self._circuits:
-            self._ended(name, outcome)
+            self._record_outcome(name, outcome)
         return result
 
     def _name_of(self, request: Request) -> str | None:
         return request.name if self._upstream is None else self._upstream(request)
 
-    def _enter(self, name: str, circuit: Circuit) -> None:
-        """Let a call try an open circuit.
+    def _start_probe(self, name: str, circuit: Circuit) -> None:
+        """Start a probe call on an open circuit.
 
         Raises:
-            ProtocolError: it is not the time yet, or another one is trying.
+            ProtocolError: the reset timeout has not passed, or another probe is running.
         """
         left = circuit.opened + self._reset - self._clock()
         if circuit.state == "open" and 0 < left <= self._reset:
             self._refuse(name, left)
-        if circuit.trying:
+        if circuit.probing:
             self._refuse(name, min(1.0, self._reset))
         if circuit.state == "open":
             circuit.successes = 0
-            self._change(name, circuit, "half_open")
-        circuit.trying = True
+            self._set_state(name, circuit, "half_open")
+        circuit.probing = True
 
     def _refuse(self, name: str, left: float) -> None:
         self.refused += 1
-        data = {"retryAfterMs": round(max(left, SHORTEST_WAIT) * 1000), "name": name}
+        data = {"retryAfterMs": round(max(left, MIN_RETRY_DELAY) * 1000), "name": name}
         if self._upstream is None:
-            text = "this tool has failed too often and rests for a while"
+            text = "the circuit breaker of this tool is open after repeated failures; retry later"
             raise ProtocolError("circuit_open", text, data=data)
-        text = "what this tool needs has failed too often and rests for a while"
+        text = "the circuit breaker of the upstream of this tool is open after repeated failures; retry later"
         raise ProtocolError("tool_dependency_failed", text, data=data)
 
-    def _ended(self, name: str, outcome: str) -> None:
+    def _record_outcome(self, name: str, outcome: str) -> None:
         circuit = self._circuits.get(name)
         if circuit is None:
             if outcome != "broken":
                 return
             circuit = self._circuits[name] = Circuit()
             self._make_room()
-        tried, circuit.trying = circuit.trying, False
+        tried, circuit.probing = circuit.probing, False
         if outcome == "broken":
             circuit.failures += 1
             if circuit.state == "half_open" or circuit.failures >= self._failures:
                 circuit.opened = self._clock()
-                self._change(name, circuit, "open")
+                self._set_state(name, circuit, "open")
         elif outcome in ("ok", "failed") and circuit.state == "closed":
             del self._circuits[name]
         elif outcome in ("ok", "failed") and tried and circuit.state == "half_open":
             circuit.successes += 1
             if circuit.successes >= self._successes:
-                self._change(name, circuit, "closed")
+                self._set_state(name, circuit, "closed")
                 del self._circuits[name]
 
     def _make_room(self) -> None:
@@ -183,7 +184,7 @@ class CircuitBreaker(Middleware):
                     del self._circuits[name]
                     return
 
-    def _change(self, name: str, circuit: Circuit, state: State) -> None:
+    def _set_state(self, name: str, circuit: Circuit, state: State) -> None:
         if circuit.state != state:
             circuit.state = state
             if self._health is not None:

@@ -1,13 +1,13 @@
-"""`ClientWorkarounds`: known clients that break a rule, and what is bent for them.
+"""`ClientWorkarounds`: accept known protocol violations of known clients.
 
 ```python
 Server("shop")                                                            # every row of the table
-Server("shop", middleware=[ClientWorkarounds("accept-without-events")])   # this one alone
-Server("shop", client_workarounds=False)                                  # none: every rule holds
+Server("shop", middleware=[ClientWorkarounds("accept-without-events")])   # only this one
+Server("shop", client_workarounds=False)                                  # none
 ```
 
-The table is data. A row is applied where a message breaks the rule in just that way, whoever sends it: few clients say
-what they are in a header. A server loads the table with the first such message.
+The table is data. A row applies to any client whose message violates the rule in exactly that way, because
+few clients identify themselves in a header. A server loads the table with the first such message.
 """
 
 from __future__ import annotations
@@ -22,61 +22,61 @@ from ..server import Server
 
 
 class Workaround(Struct, frozen=True, kw_only=True):
-    """One way to break a rule."""
+    """One accepted violation of a rule."""
 
     name: str
-    breaks: str
-    """The rule, and where it stands."""
-    bent: str
-    """What is done in place of a refusal."""
+    violated_rule: str
+    """The rule and its source."""
+    behavior: str
+    """What the server does instead of refusing."""
     seen_in: tuple[str, ...]
-    """Clients that were reported to do so (`docs/middleware.md`: by whom); later versions of them may not."""
+    """Clients with this violation (sources in `docs/middleware.md`); later versions may be fixed."""
 
 
 WORKAROUNDS: Final = (
     Workaround(
         name="accept-without-events",
-        breaks="Streamable HTTP: Accept MUST list application/json and text/event-stream; it lists JSON alone",
-        bent="the request is served; what has something to stream is streamed all the same",
+        violated_rule="Streamable HTTP: Accept MUST list application/json and text/event-stream; it lists only JSON",
+        behavior="the request is served; a streamed response is streamed anyway",
         seen_in=("Claude Code 2.1", "Gemini CLI", "Open WebUI", "Dify's MCP plugin"),
     ),
     Workaround(
         name="accept-without-json",
-        breaks="Streamable HTTP: Accept MUST list application/json and text/event-stream; it lists events alone",
-        bent="the request is served; what has nothing to stream is answered with JSON",
+        violated_rule="Streamable HTTP: Accept MUST list application/json and text/event-stream; it lists only events",
+        behavior="the request is served; a response without a stream is JSON",
         seen_in=("Java SDK",),
     ),
     Workaround(
         name="version-not-negotiated",
-        breaks="Streamable HTTP: MCP-Protocol-Version is the version that was negotiated; it is another legacy one",
-        bent="the version of the session holds",
+        violated_rule="Streamable HTTP: MCP-Protocol-Version MUST be the negotiated version; it is another",
+        behavior="the version of the session applies",
         seen_in=("Laravel MCP 0.8", "AI SDK MCP", "Java SDK"),
     ),
     Workaround(
         name="modern-header-on-legacy",
-        breaks="initialize, or a message of a session, comes with an MCP-Protocol-Version that has no sessions",
-        bent="the header is ignored: who has discovered and then initializes gets a session",
+        violated_rule="initialize or a session message has an MCP-Protocol-Version without sessions",
+        behavior="the header is ignored; a client may initialize after server/discover",
         seen_in=("Claude", "AI SDK MCP", "Hermes Agent"),
     ),
 )
-"""Every workaround there is."""
+"""All workarounds."""
 _NAMES: Final = tuple(workaround.name for workaround in WORKAROUNDS)
 
 
 class WorkaroundUse(Struct, frozen=True, kw_only=True):
-    """A row of the table as one server has it."""
+    """A row of the table with its use in one server."""
 
     workaround: Workaround
     on: bool
     count: int
-    """How often it was applied in this process; `dovetail_client_workarounds_total` has the sum of all."""
+    """Applications in this process; `dovetail_client_workarounds_total` is the sum of all processes."""
 
 
 class ClientWorkarounds(Middleware):
-    """Bend these rules, or all of the table but those in ``exclude``.
+    """Apply the named workarounds, or all except those in ``exclude``.
 
     Raises:
-        ValueError: no workaround has that name.
+        ValueError: the name is unknown.
     """
 
     def __init__(self, *names: str, exclude: Iterable[str] = ()) -> None:
@@ -89,15 +89,15 @@ class ClientWorkarounds(Middleware):
         left = frozenset(exclude)
         unknown = {*names, *left} - set(_NAMES)
         if unknown:
-            raise ValueError(f"no workaround is called {min(unknown)!r}; there are {', '.join(_NAMES)}")
+            raise ValueError(f"unknown workaround {min(unknown)!r}; use {', '.join(_NAMES)}")
         self.counts = {name: 0 for name in names or _NAMES if name not in left}
         """How often each was applied."""
 
     def attach(self, service: Any) -> None:
-        service.admission.is_check_disabled = self.bends
+        service.admission.is_check_disabled = self.applies
 
-    def bends(self, name: str) -> bool:
-        """Whether this rule is bent; then it was, once more."""
+    def applies(self, name: str) -> bool:
+        """Return whether the workaround is active, and count its use."""
         if name not in self.counts:
             return False
         self.counts[name] += 1
@@ -112,7 +112,7 @@ class ClientWorkarounds(Middleware):
 
 
 def workarounds_of(server: Server) -> list[WorkaroundUse]:
-    """The table as ``server`` has it: what is on, and how often it was of use."""
+    """Return the table with its use in ``server``."""
     found = [each.counts for each in server.middleware if isinstance(each, ClientWorkarounds)]
     if not found and server.client_workarounds:
         found = [dict.fromkeys(_NAMES, 0)]

@@ -1,11 +1,12 @@
-"""`ConcurrencyLimit`: so many calls at once, a bounded queue behind them, and a refusal for the rest.
+"""`ConcurrencyLimit`: limit concurrent calls, queue a bounded number of further ones, and refuse the rest.
 
 ```python
 Server("shop", middleware=[ConcurrencyLimit(per_tool=8, per_principal=4, total=100, queue=50)])
 ```
 
-It counts requests that run an author's code. A call that finds every place taken waits in the order of arrival; one
-that finds the queue full as well is told 1004 (over HTTP 503) and when to come back.
+It counts requests that run an author's code. A call waits in order of arrival when the limit is reached. When
+the queue is full, it is refused with 1004 (over HTTP: 503) and a retry delay: this is the backpressure on
+clients.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ DEFAULT_QUEUE: Final = 100
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
 
-class Places(QueuedSemaphore):
-    """The places of one name; who may wait for one is for the middleware to say."""
+class ScopedSemaphore(QueuedSemaphore):
+    """The semaphore of one scope and name. The middleware limits its queue."""
 
     __slots__ = ("scope",)
 
@@ -43,7 +44,7 @@ class ConcurrencyLimit(Middleware):
     """Limit how many calls run at the same time. Further calls wait in a queue; if it is full, they are refused.
 
     Raises:
-        ValueError: there is no limit, or one below 1.
+        ValueError: no limit is given, or one is below 1.
     """
 
     def __init__(
@@ -65,13 +66,15 @@ class ConcurrencyLimit(Middleware):
         limits = {"principal": per_principal, "tool": per_tool, "total": total}
         self._limits = {scope: most for scope, most in limits.items() if most is not None}
         if not self._limits:
-            raise ValueError("ConcurrencyLimit needs a limit: ConcurrencyLimit(total=100)")
+            raise ValueError(
+                "ConcurrencyLimit needs at least one limit, for example ConcurrencyLimit(total=100)"
+            )
         if min(self._limits.values()) < 1:
-            raise ValueError(f"a limit of calls at once is 1 or more, not {min(self._limits.values())}")
-        self._places: WeakValueDictionary[tuple[str, Hashable], Places] = WeakValueDictionary()
-        """By scope and name, for as long as somebody holds or waits for one, or `_groups` has them."""
-        self._groups: dict[Hashable, tuple[Places, ...]] = {}
-        """All that a call needs a place of, by its tool and principal."""
+            raise ValueError(f"a concurrency limit must be at least 1, not {min(self._limits.values())}")
+        self._semaphores: WeakValueDictionary[tuple[str, Hashable], ScopedSemaphore] = WeakValueDictionary()
+        """By scope and name, as long as a call or `_groups` references it."""
+        self._groups: dict[Hashable, tuple[ScopedSemaphore, ...]] = {}
+        """The semaphores that a call needs, by its tool and principal."""
         self._queue = queue
         self.waiting = 0
         """Calls in the queue."""
@@ -79,15 +82,17 @@ class ConcurrencyLimit(Middleware):
 
     @property
     def running(self) -> int:
-        """Calls that hold a place of the outermost limit."""
+        """Calls that hold the outermost limit."""
         scope = next(reversed(self._limits))
-        return sum(places.in_use for places in self._places.values() if places.scope == scope)
+        return sum(places.in_use for places in self._semaphores.values() if places.scope == scope)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [("dovetail_queue", ("concurrency",), self.waiting)]
 
     def wrap(self, call_next: Next) -> Next:
-        """Taking free places and giving them back are written out: they are the path of nearly every call."""
+        """Wrap ``call_next``. The fast path is written without function calls, because nearly every call
+        takes it.
+        """
         groups, by_tool, by_principal = self._groups, "tool" in self._limits, "principal" in self._limits
 
         async def limited(request: Request) -> Struct | Raw:
@@ -100,7 +105,7 @@ class ConcurrencyLimit(Middleware):
             group = groups.get(key) or self._group(key, {"tool": tool, "principal": who, "total": ""})
             for places in group:
                 if places.in_use >= places.maximum or places.waiting:
-                    await self._line_up(group)
+                    await self._acquire_all(group)
                     break
             else:
                 for places in group:
@@ -116,19 +121,19 @@ class ConcurrencyLimit(Middleware):
 
         return limited
 
-    def _group(self, key: Hashable, names: dict[str, Hashable]) -> tuple[Places, ...]:
+    def _group(self, key: Hashable, names: dict[str, Hashable]) -> tuple[ScopedSemaphore, ...]:
         if len(self._groups) >= TRACKED_NAMES:
             self._groups.clear()
         group = self._groups[key] = tuple(
-            self._places.setdefault((scope, names[scope]), Places(scope, most))
+            self._semaphores.setdefault((scope, names[scope]), ScopedSemaphore(scope, most))
             for scope, most in self._limits.items()
             if names[scope] is not None
         )
         return group
 
-    async def _line_up(self, group: tuple[Places, ...]) -> None:
-        """Take one place after the other, as each becomes free."""
-        held: list[Places] = []
+    async def _acquire_all(self, group: tuple[ScopedSemaphore, ...]) -> None:
+        """Acquire the semaphores one after the other."""
+        held: list[ScopedSemaphore] = []
         try:
             for places in group:
                 if places.waiting or places.in_use >= places.maximum:
@@ -141,12 +146,12 @@ class ConcurrencyLimit(Middleware):
                 places.release()
             raise
 
-    async def _wait(self, places: Places) -> None:
+    async def _wait(self, places: ScopedSemaphore) -> None:
         if self.waiting >= self._queue:
             self.refused += 1
             kind = "too_many_tools" if places.scope == "tool" else "resource_constraints"
             data = {"retryAfterMs": RETRY_AFTER_MS, "scope": places.scope}
-            raise ProtocolError(kind, "too many calls are running and waiting", data=data)
+            raise ProtocolError(kind, "the concurrency limit and its queue are full; retry later", data=data)
         self.waiting += 1
         try:
             await places.wait()

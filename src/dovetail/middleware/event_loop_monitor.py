@@ -1,10 +1,11 @@
-"""How late an event loop runs its timers, and what blocks it.
+"""`EventLoopMonitor`: measure the lag of the event loop, and log what blocks it.
 
-The monitor measures only while requests arrive: a request wakes it for one second, in which a timer fires every tenth
-of a second, and then its owner gets the worst delay. Between requests no timer is set, so an idle process sleeps.
+It measures only while requests arrive: a request wakes it for one second. In that time a timer fires every
+tenth of a second, and then the worst delay is reported. Between requests no timer is set, so an idle process
+sleeps.
 
-What blocks the loop can only be seen from another thread. It is started only if its owner asks for it, or the event
-loop is in debug mode (``PYTHONASYNCIODEBUG=1``), and never where there are no threads (WebAssembly).
+Only another thread can see what blocks the loop. That thread runs on request, or if the event loop is in
+debug mode (``PYTHONASYNCIODEBUG=1``). It never runs on platforms without threads (WebAssembly).
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from ..core.channel import Call
 from ..drivers.heartbeat import Heartbeat
 from ..drivers.middleware_chain import subject_of
 
-VITALS_EVERY: Final = 1.0
+RESOURCE_CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks of the event loop and the memory."""
-LOOP_BEAT: Final = 0.1
+LOOP_HEARTBEAT_INTERVAL: Final = 0.1
 """Seconds between two heartbeats of an event loop."""
-LOOP_BLOCKED: Final = 0.25
+LOOP_BLOCKED_THRESHOLD: Final = 0.25
 """Seconds without a heartbeat after which an event loop is blocked."""
-LOOP_LOGGED: Final = 1.0
+LOOP_LOG_INTERVAL: Final = 1.0
 """Seconds between two log messages about a blocked event loop."""
-LOOP_STACK: Final = 30
+LOOP_STACK_DEPTH: Final = 30
 """Stack frames shown of a blocked event loop."""
 
 
@@ -42,10 +43,10 @@ HAS_THREADS: Final = sys.platform not in ("emscripten", "wasi")
 
 
 class EventLoopMonitor:
-    """Measures the delay of the event loop it is started on.
+    """Measures the lag of the event loop it is started on.
 
-    ``report`` gets the worst delay of each second that was measured. It returns whether the monitor goes on for
-    another second although no request has arrived.
+    ``report`` receives the worst delay of each measured second. It returns whether to measure for another
+    second without a request.
     """
 
     def __init__(self, report: Callable[[float], bool]) -> None:
@@ -54,12 +55,12 @@ class EventLoopMonitor:
         self._watchdog: _Watchdog | None = None
         self._worst = self._due = self._until = 0.0
         self.asleep = False
-        """The next request should `wake` the monitor."""
+        """Whether the next request should call `wake`."""
 
     def start(self, *, watchdog: bool = False) -> None:
-        """Measure for the first time, and from now on whenever a request arrives."""
+        """Measure once now, and then whenever a request arrives."""
         loop = asyncio.get_running_loop()
-        self._heartbeat = Heartbeat(LOOP_BEAT, self._beat)
+        self._heartbeat = Heartbeat(LOOP_HEARTBEAT_INTERVAL, self._beat)
         if HAS_THREADS and (watchdog or loop.get_debug()):
             self._watchdog = _Watchdog(loop)
         self.wake()
@@ -73,17 +74,17 @@ class EventLoopMonitor:
         self._heartbeat = self._watchdog = None
 
     def wake(self) -> None:
-        """Measure for one second. Call it on the loop, when `asleep`."""
+        """Measure for one second. Call it on the event loop if `asleep`."""
         if self._heartbeat is None:
             return
         self.asleep = False
         now = time.monotonic()
-        self._worst, self._until = 0.0, now + VITALS_EVERY
+        self._worst, self._until = 0.0, now + RESOURCE_CHECK_INTERVAL
         self._expect(now)
         self._heartbeat.start()
 
     def _expect(self, now: float) -> None:
-        self._due = now + LOOP_BEAT
+        self._due = now + LOOP_HEARTBEAT_INTERVAL
         if self._watchdog is not None:
             self._watchdog.expect(self._due)
 
@@ -96,13 +97,13 @@ class EventLoopMonitor:
                 if self._watchdog is not None:
                     self._watchdog.expect(None)
                 return False
-            self._worst, self._until = 0.0, now + VITALS_EVERY
+            self._worst, self._until = 0.0, now + RESOURCE_CHECK_INTERVAL
         self._expect(now)
         return True
 
 
 class _Watchdog:
-    """A thread that logs what the event loop does when a beat is overdue. It sleeps while none is expected."""
+    """A thread that logs what the event loop does if a heartbeat is overdue. Otherwise it sleeps."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -112,7 +113,7 @@ class _Watchdog:
         threading.Thread(target=self._run, name="dovetail-watchdog", daemon=True).start()
 
     def expect(self, due: float | None) -> None:
-        """A beat is due at that time; None: none is."""
+        """Expect a heartbeat at ``due``, or none if None."""
         self._due = due
         if due is None:
             self._expected.clear()
@@ -124,36 +125,42 @@ class _Watchdog:
         self._expected.set()
 
     def _run(self) -> None:
-        logged_beat, logged_at = None, -LOOP_LOGGED
-        while not self._ended.wait(LOOP_BEAT) and not self._loop.is_closed():
+        logged_beat, logged_at = None, -LOOP_LOG_INTERVAL
+        while not self._ended.wait(LOOP_HEARTBEAT_INTERVAL) and not self._loop.is_closed():
             self._expected.wait()
             due, now = self._due, time.monotonic()
-            if due is None or due == logged_beat or now - due < LOOP_BLOCKED - LOOP_BEAT:
+            if (
+                due is None
+                or due == logged_beat
+                or now - due < LOOP_BLOCKED_THRESHOLD - LOOP_HEARTBEAT_INTERVAL
+            ):
                 continue
-            if now - logged_at >= LOOP_LOGGED and self._log():
+            if now - logged_at >= LOOP_LOG_INTERVAL and self._log():
                 logged_beat, logged_at = due, now
 
     def _log(self) -> bool:
         frame = sys._current_frames().get(self._loop_thread)  # pyright: ignore[reportPrivateUsage]
-        # A loop that only waits is late because the machine is busy with something else.
-        if frame is None or _waits(frame):
+        # An idle loop is late because the machine is busy.
+        if frame is None or _is_idle(frame):
             return False
-        what = _what(frame)  # first: to read the lines of a stack takes time, in which it moves on
-        stack = "".join(traceback.format_stack(frame, LOOP_STACK))
-        log.warning("the event loop is blocked for over %g ms by %s:\n%s", LOOP_BLOCKED * 1000, what, stack)
+        what = _current_request(frame)  # first: formatting a stack takes time, in which it changes
+        stack = "".join(traceback.format_stack(frame, LOOP_STACK_DEPTH))
+        log.warning(
+            "event loop blocked for over %g ms by %s:\n%s", LOOP_BLOCKED_THRESHOLD * 1000, what, stack
+        )
         return True
 
 
-def _waits(frame: FrameType) -> bool:
+def _is_idle(frame: FrameType) -> bool:
     return frame.f_code.co_filename.endswith(("selectors.py", "asyncio/base_events.py", "asyncio/runners.py"))
 
 
-def _what(frame: FrameType | None) -> str:
-    """The request that the code in ``frame`` serves."""
+def _current_request(frame: FrameType | None) -> str:
+    """Return the request that the code in ``frame`` serves."""
     while frame is not None:
         call = frame.f_locals.get("call") if "call" in frame.f_code.co_varnames else None
         if isinstance(call, Call):
             name = subject_of(call)
             return f"{call.method} {name!r}" if name else call.method
         frame = frame.f_back
-    return "something that is no request"
+    return "code outside of a request"

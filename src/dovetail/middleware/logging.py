@@ -1,6 +1,6 @@
-"""`Logging`: one line of JSON for each request, without its secrets; and `Timing`, how long they take.
+"""`Logging`: one line of JSON per request with secrets redacted; and `Timing`: durations of requests.
 
-``Logging`` writes to the logger ``dovetail.calls``, so handlers and levels are those of `logging`.
+`Logging` writes to the logger ``dovetail.calls``; configure handlers and levels with the module `logging`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import NAME_ECHO
 from .call_outcome import code_of, of_error, of_result
 from .sensitive_data import one_line, redacted
 
-TIMING_NAMES: Final = 500
+MAX_TIMING_NAMES: Final = 500
 """Names that are timed separately."""
 TIMING_SAMPLES: Final = 1000
 """The latest durations that are stored for each name."""
@@ -99,7 +99,7 @@ class Timing(Middleware):
         name = f"{request.method} {request.name[:NAME_ECHO]}".strip()
         samples = self._samples.get(name)
         if samples is None:
-            if len(self._samples) >= TIMING_NAMES:
+            if len(self._samples) >= MAX_TIMING_NAMES:
                 name = "other"
             samples = self._samples.setdefault(name, deque(maxlen=TIMING_SAMPLES))
         samples.append(seconds)
@@ -108,7 +108,9 @@ class Timing(Middleware):
             log.warning("%s", one_line({"slow": name, "ms": round(seconds * 1000, 3), "id": request.call.id}))
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Count, mean, median, 95th and 99th percentile and maximum, in seconds, of the latest of each name."""
+        """Return count, mean, median, 95th and 99th percentile and maximum, in seconds, of recent requests by
+        name.
+        """
         return {
             name: {"count": self._counts[name], **_summary(sorted(samples))}
             for name, samples in self._samples.items()

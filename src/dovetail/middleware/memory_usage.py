@@ -1,4 +1,4 @@
-"""How much of its memory a process, or its control group, uses."""
+"""Memory usage of a process or its control group, relative to its limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _UNLIMITED: Final = 1 << 60
 
 
 class Memory(Struct, frozen=True):
-    """How much memory there may be, and where it is told how much there is."""
+    """A memory limit and the source of the current usage."""
 
     limit: int
     group: str | None = None
-    """The folder of the control group that is limited; None for this process alone."""
+    """The folder of the limited control group; None for this process."""
 
     def used(self) -> float:
-        """The part of the limit that is used; 0 where nobody tells."""
+        """Return the used fraction of the limit; 0 if it is unknown."""
         try:
             return (_resident() if self.group is None else _working_set(self.group)) / self.limit
         except (OSError, ValueError, IndexError):
@@ -30,7 +30,7 @@ class Memory(Struct, frozen=True):
 
 
 def memory(limit: int | None) -> Memory | None:
-    """What is limited: this process to ``limit`` bytes, or else its control group, if that is."""
+    """Return the limit that applies: ``limit`` bytes for this process, else the limit of its control group."""
     if limit is not None:
         return Memory(limit)
     try:
@@ -49,11 +49,11 @@ def memory(limit: int | None) -> Memory | None:
 
 
 def release() -> None:
-    """Give back what is held but not used: circles, and pages that the allocator keeps for later."""
-    import ctypes  # seldom needed, and slow to load
+    """Release memory: collect garbage and return free pages of the allocator."""
+    import ctypes  # rarely needed, and slow to load
 
     gc.collect()
-    with suppress(OSError, AttributeError):  # only glibc has it
+    with suppress(OSError, AttributeError):  # only in glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -65,7 +65,7 @@ def _text(file: str) -> str:
 def _limit(file: str) -> int | None:
     try:
         limit = int(_text(file))
-    except (OSError, ValueError):  # none, or "max"
+    except (OSError, ValueError):  # no limit, or "max"
         return None
     return limit if limit < _UNLIMITED else None
 
@@ -75,7 +75,7 @@ def _resident() -> int:
 
 
 def _working_set(group: str) -> int:
-    """What the kernel cannot take back by forgetting files that nobody has used lately."""
+    """Return the used memory without the file cache that the kernel can reclaim."""
     second = os.path.exists(f"{group}/memory.current")
     total = int(_text(f"{group}/{'memory.current' if second else 'memory.usage_in_bytes'}"))
     name = "inactive_file " if second else "total_inactive_file "

@@ -1,4 +1,4 @@
-"""`Policy`: what operators allow, whatever the author wrote.
+"""`Policy`: rules of the operator about which tools may be called, and with which arguments.
 
 ```python
 Policy(disabled=["drop_table"], allow=["cart_*", "fetch"], approve=["pay"], arguments={"fetch": {"url": "https://.+"}})
@@ -26,12 +26,12 @@ from ..server.input_requests.client_requests import Asking, asking_for
 from .sensitive_data import one_line, redacted
 
 APPROVAL = "dovetail.approval"
-"""The key of the question whether a call is approved."""
+"""The key of the elicitation request that approves a call."""
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str):  # its letters would be the names
-        raise TypeError(f"a list of names is wanted, not the text {given!r}")
+    if isinstance(given, str):  # iterating it would give single letters
+        raise TypeError(f"expected a list of names, not the string {given!r}")
     return tuple(given)
 
 
@@ -74,7 +74,7 @@ class Policy(Middleware):
         if isinstance(service, Server):
             self._server = service
         elif self._approve:
-            raise ValueError("approve= asks the user of a client: it belongs to a server")
+            raise ValueError("approve= needs a server: it sends an elicitation request to the client")
 
     def admits(self, component: Component) -> bool:
         if component.kind != "tool":
@@ -97,12 +97,13 @@ class Policy(Middleware):
             asked = await self._approved(server, request, asking)
             if asked is not None:
                 return asked
-            # What the handler asks belongs to the same rounds: else the approval would be asked for again.
+            # Input requests of the handler belong to the same rounds: otherwise the approval would be
+            # requested again.
             request = replace(request, channel=ChannelWrapper(request.channel, asking))
         return await call_next(request)
 
     async def list_tools(self, request: Request, call_next: Next) -> Struct | Raw:
-        """On a client: what may not be called is not in the list. A server leaves it out by `admits`."""
+        """On a client: remove tools that may not be called from the list. A server uses `admits`."""
         page: Any = await call_next(request)
         if self._server is None:
             page.tools = [one for one in page.tools if self.admits(Component(one.name, "tool"))]
@@ -118,7 +119,7 @@ class Policy(Middleware):
             named = component.is_named(partial(_named, patterns=(tool,)))
             wrong = self._wrong(request, patterns) if named else None
             if wrong is not None:
-                text = f"the argument {wrong!r} is not one this tool may be called with"
+                text = f"the policy does not allow this value of the argument {wrong!r}"
                 return ProtocolError("tool_not_allowed", text, data={**data, "argument": wrong})
         return None
 
@@ -134,10 +135,10 @@ class Policy(Middleware):
         return None
 
     async def _approved(self, server: Server, request: Request, asking: Asking) -> Struct | None:
-        """Ask the user. None: they agreed; a result: the question, to be answered with the next round.
+        """Request approval. Return None if the user agreed, or the input request for the next round.
 
         Raises:
-            ProtocolError: they did not, or cannot be asked.
+            ProtocolError: the user declined, or the client cannot be asked.
         """
         name, given = request.name, request.arguments
         what = "" if given is UNSET or not given else f" with {one_line(redacted(given))}"

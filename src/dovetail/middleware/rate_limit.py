@@ -1,13 +1,13 @@
-"""`RateLimit`: so many messages a second, and not one more.
+"""`RateLimit`: refuse messages that exceed a rate.
 
 ```python
 Server("shop", middleware=[RateLimit(per_client="100/s", burst=200, per_tool="20/s", total="5000/s")])
 ```
 
-Each scope given is a rule with a table of its own. A *client* is whoever can be told apart: the principal, else the
-session, else the address, else (a pipe) the one peer there is. A refusal says when to retry: 1003, or -32010 in
-erlmcp's dialect. With ``block_period``, a client that causes many refusals is blocked, and then gets 1056. The
-responses to a client that is refused very often are delayed, so that a flood slows down its sender only.
+Each scope is a rule with its own table of token buckets. A *client* is identified by the principal, else the
+session, else the address; a pipe has one client. A refusal has code 1003 (erlmcp: -32010) and says when to
+retry. With ``block_period``, a client that causes many refusals is blocked and gets 1056. Responses to a
+client that is refused very often are delayed, so that a flood slows down only its sender.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Re
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..stores.quotas import client_key, network_of
-from .shared_rate_limit import Sharing
-from .token_bucket import TRACKED_NAMES, Buckets, Rate, Windows
+from .shared_rate_limit import SharedBuckets
+from .token_bucket import TRACKED_NAMES, Rate, SlidingWindows, TokenBuckets
 
-REFUSALS_AT_ONCE: Final = 100
-"""Refusals that one client is told at once, in a second; each further one waits `REFUSAL_PAUSE` and for its
+MAX_IMMEDIATE_REFUSALS: Final = 100
+"""Refusals that one client is told at once, in a second; each further one waits `REFUSAL_DELAY` and for its
 turn."""
-REFUSAL_PAUSE: Final = 0.05
+REFUSAL_DELAY: Final = 0.05
 """Seconds that a refusal waits for a client that goes on all the same."""
-REFUSAL_TURN: Final = 1.0
+MAX_REFUSAL_DELAY: Final = 1.0
 """Seconds at most until it is the turn of a refusal that waits."""
-REFUSALS_HELD: Final = 1000
+MAX_DELAYED_REFUSALS: Final = 1000
 """Refusals that wait, of all clients together; one more is told at once."""
-RATE_BLOCK: Final = 300.0
+RATE_BLOCK_PERIOD: Final = 300.0
 """erlmcp: seconds for which a client with too many refusals is refused altogether."""
-RATE_VIOLATIONS: Final = 100
-"""erlmcp: refusals within `RATE_VIOLATION_SECONDS` after which a client is blocked."""
-RATE_VIOLATION_SECONDS: Final = 60.0
+RATE_BLOCK_THRESHOLD: Final = 100
+"""erlmcp: refusals within `RATE_VIOLATION_PERIOD` after which a client is blocked."""
+RATE_VIOLATION_PERIOD: Final = 60.0
 """erlmcp: seconds in which refusals are counted."""
 
 
@@ -50,25 +50,25 @@ Limited = str | float | Rate | None
 
 
 class Rule(Struct, frozen=True):
-    """One rate: whose, of which requests."""
+    """One rate: its scope and the requests it counts."""
 
     scope: str
     name: Callable[[Any], Hashable]
-    """Under which name a call or a notification is counted; None: not at all."""
+    """The key under which a call or notification is counted; None: not counted."""
     methods: frozenset[str] | None
-    """The requests it counts; None for all."""
-    buckets: Buckets
+    """The counted methods; None for all."""
+    buckets: TokenBuckets
 
     @property
     def label(self) -> str:
-        """The same for the same rule in every process."""
+        """Return a label that is the same for the same rule in every process."""
         kind, methods = type(self.buckets).__name__.lower(), "+".join(sorted(self.methods or ()))
         text = f"{self.scope}-{kind}-{self.buckets.interval:g}-{self.buckets.burst:g}-{methods}"
         return text.replace("/", ".")
 
 
 def principal_of(call: Call) -> Hashable:
-    """What a principal is counted under: `Principal.key` without a call more, and without its claims."""
+    """Return the key of a principal: as `Principal.key`, inlined for speed."""
     who = call.principal
     if who is None:
         return None
@@ -88,10 +88,10 @@ def _address(call: Call) -> Hashable:
 
 
 def _tool(call: Call) -> Hashable:
-    return call.params.name  # the path of a message takes the canonical name of its request
+    return call.params.name  # message middleware sees the canonical name
 
 
-def _everybody(call: Call) -> Hashable:
+def _all_clients(call: Call) -> Hashable:
     return ""
 
 
@@ -101,22 +101,22 @@ _NAMES: Final[dict[str, Callable[[Call], Hashable]]] = {
     "session": _session,
     "address": _address,
     "tool": _tool,
-    "total": _everybody,
+    "total": _all_clients,
 }
 
 
 def _rules(
-    scopes: dict[tuple[str, frozenset[str] | None], Limited], kind: type[Buckets], burst: float | None
+    scopes: dict[tuple[str, frozenset[str] | None], Limited], kind: type[TokenBuckets], burst: float | None
 ) -> tuple[Rule, ...]:
     rules = tuple(
-        Rule(scope, _NAMES[scope], methods, kind(Rate.read(rate), burst))
+        Rule(scope, _NAMES[scope], methods, kind(Rate.parse(rate), burst))
         for (scope, methods), rate in scopes.items()
         if rate is not None
     )
     if burst is not None and burst < 1:
-        raise ValueError(f"a burst is 1 or more, not {burst}: nothing would ever come through")
+        raise ValueError(f"burst must be at least 1, not {burst}")
     if not rules:
-        raise ValueError("RateLimit needs a rate: RateLimit(per_client='100/s')")
+        raise ValueError("RateLimit needs at least one rate, for example RateLimit(per_client='100/s')")
     return rules
 
 
@@ -126,7 +126,7 @@ class RateLimit(Middleware):
     Notifications count against the limits of clients too.
 
     Raises:
-        ValueError: a rate cannot be read, there is none, or the burst lets nothing through.
+        ValueError: a rate is not valid, no rate is given, or the burst is below 1.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class RateLimit(Middleware):
         per_client_subscriptions: Limited = None,
         algorithm: Literal["bucket", "window"] = "bucket",
         block_period: float | None = None,
-        block_threshold: int = RATE_VIOLATIONS,
+        block_threshold: int = RATE_BLOCK_THRESHOLD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set at least one rate.
@@ -173,27 +173,29 @@ class RateLimit(Middleware):
             ("tool", CALLS): per_tool,
             ("total", None): total,
         }
-        self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
+        self.rules = _rules(scopes, {"bucket": TokenBuckets, "window": SlidingWindows}[algorithm], burst)
         self._clock, self._block = clock, block_period
-        self._violations = Buckets(Rate(block_threshold, RATE_VIOLATION_SECONDS))
+        self._violations = TokenBuckets(Rate(block_threshold, RATE_VIOLATION_PERIOD))
         self._blocked: dict[Hashable, float] = {}
-        """Who is blocked until when."""
-        self._told, self._held = Buckets(Rate(REFUSALS_AT_ONCE, 1.0)), 0
-        self._doors: dict[str, tuple[float, float, str]] = {}
-        """Addresses nobody is let in from: until when, for how long, and why."""
-        self._sharing: Sharing | None = None
+        """Blocked clients, and until when."""
+        self._told, self._delayed = TokenBuckets(Rate(MAX_IMMEDIATE_REFUSALS, 1.0)), 0
+        self._blocked_addresses: dict[str, tuple[float, float, str]] = {}
+        """Blocked addresses: until when, the retry delay, and the reason."""
+        self._sharing: SharedBuckets | None = None
         """The tokens reserved in the server's store; None without a store."""
         self.refused = 0  # messages
 
     @classmethod
     def erlmcp(cls, **options: Any) -> RateLimit:
-        """erlmcp's own figures, per client and in all; five minutes' block after 100 violations a minute."""
+        """Use the limits of erlmcp, per client and in total; block for five minutes after 100 violations per
+        minute.
+        """
         figures: dict[str, Any] = {
             "per_client": "100/s",
             "per_client_calls": "50/s",
             "per_client_subscriptions": "20/s",
             "total": "10000/s",
-            "block_period": RATE_BLOCK,
+            "block_period": RATE_BLOCK_PERIOD,
         }
         return cls(**{**figures, **options})
 
@@ -205,14 +207,14 @@ class RateLimit(Middleware):
         if store is not None:
             tables = [rule.buckets for rule in self.rules]
             topic = f"rate/{service.name}/{','.join(rule.label for rule in self.rules)}"
-            self._sharing = Sharing(store, topic, tables, self._clock, self._set_blocked)
+            self._sharing = SharedBuckets(store, topic, tables, self._clock, self._set_blocked)
 
     def stopped(self) -> None:
         if self._sharing is not None:
             self._sharing.stop()
 
     def wrap(self, call_next: Next) -> Next:
-        """The path of every message: a token that is there is taken without a call."""
+        """Wrap ``call_next``. Taking an available token is inlined, because every message does it."""
         everything = self._prepared(None)
         special = {method: self._prepared(method) for rule in self.rules for method in rule.methods or ()}
         if self._sharing is not None:
@@ -224,7 +226,7 @@ class RateLimit(Middleware):
             if request.resumed:
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
-                return self._refused(client_key(call), error, now)
+                return self._send_refusal(client_key(call), error, now)
             rules = special.get(call.method, everything) if special else everything
             for rule, name_of, young, interval, slack, _ in rules:
                 name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
@@ -233,7 +235,7 @@ class RateLimit(Middleware):
                 full = young.get(name)
                 if full is None or full - now > slack:
                     one = rule.buckets
-                    wait = one.take(name, now) if full is None else one.wait(name, full, now)
+                    wait = one.acquire(name, now) if full is None else one.retry_after(name, full, now)
                     if wait:
                         return self._refuse(call, name, rule, wait, now)
                 elif full > now:
@@ -246,12 +248,12 @@ class RateLimit(Middleware):
 
     def _wrap_shared(
         self,
-        sharing: Sharing,
+        sharing: SharedBuckets,
         call_next: Next,
         everything: list[tuple[Any, ...]],
         special: dict[str, list[tuple[Any, ...]]],
     ) -> Next:
-        """As `wrap`; a token that this process has reserved in the store is taken without a call."""
+        """As `wrap`, for a store. Taking a token that this process has reserved is inlined."""
         clock, blocked, held = self._clock, self._blocked, sharing.held
 
         def limited(request: Request) -> Awaitable[Struct | Raw]:
@@ -259,7 +261,7 @@ class RateLimit(Middleware):
             if request.resumed:
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
-                return self._refused(client_key(call), error, now)
+                return self._send_refusal(client_key(call), error, now)
             rules = special.get(call.method, everything) if special else everything
             place: int
             for at, (rule, name_of, _, _, _, place) in enumerate(rules):
@@ -269,7 +271,7 @@ class RateLimit(Middleware):
                 one = held[place].get(name)
                 if one is not None and one.left > 0:
                     one.left -= 1
-                elif one is not None and now < one.ask_again:
+                elif one is not None and now < one.empty_until:
                     return self._refuse(call, name, rule, one.last - now, now)
                 else:
                     return self._reserve(sharing, request, rules[at:], call_next)
@@ -278,42 +280,42 @@ class RateLimit(Middleware):
         return limited
 
     async def _reserve(
-        self, sharing: Sharing, request: Request, rules: list[tuple[Any, ...]], call_next: Next
+        self, sharing: SharedBuckets, request: Request, rules: list[tuple[Any, ...]], call_next: Next
     ) -> Struct | Raw:
-        """Take a token of each rule of ``rules``, from the store if need be, and go on with the request."""
+        """Acquire a token of each rule, from the store if needed, and call the handler."""
         call = request.call
         for rule, name_of, _, _, _, place in rules:
             name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
-            if name is not None and (wait := await sharing.take(place, name)):
+            if name is not None and (wait := await sharing.acquire(place, name)):
                 await self._refuse(call, name, rule, wait, self._clock())
         return await call_next(request)
 
     @property
     def blocked_addresses(self) -> Mapping[str, Any]:
-        return self._doors
+        return self._blocked_addresses
 
     async def check_address(self, address: str) -> DovetailError | None:
-        until, wait, scope = self._doors.get(address, (0.0, 0.0, ""))
+        until, wait, scope = self._blocked_addresses.get(address, (0.0, 0.0, ""))
         now = self._clock()
         left = until - now
         if not 0 < left <= wait:
-            self._doors.pop(address, None)
+            self._blocked_addresses.pop(address, None)
             return None
         self.refused += 1
-        if turn := self._turn(address, now):
+        if turn := self._response_delay(address, now):
             await self._pause(turn)
         return _blocked(left) if scope == "client" else _too_fast(left, scope)
 
-    def _shut(self, call: Call, wait: float, scope: str, now: float) -> None:
-        """Refuse the address of ``call`` at the door from now on, if it is an address that is refused."""
+    def _block_address(self, call: Call, wait: float, scope: str, now: float) -> None:
+        """Block the address of ``call`` if the refusal was for its address."""
         client = call.scope.get("client")
         if client and (scope == "address" or (call.principal is None and call.session is None)):
-            if len(self._doors) >= TRACKED_NAMES:
-                del self._doors[next(iter(self._doors))]
-            self._doors[client[0]] = now + wait, wait, scope
+            if len(self._blocked_addresses) >= TRACKED_NAMES:
+                del self._blocked_addresses[next(iter(self._blocked_addresses))]
+            self._blocked_addresses[client[0]] = now + wait, wait, scope
 
     def _prepared(self, method: str | None) -> list[tuple[Any, ...]]:
-        """The rules for a method, each with its parts, so that nobody looks for them on the path of a message."""
+        """Return the rules for a method with their parts, precomputed for the fast path."""
         return [
             (
                 rule,
@@ -328,7 +330,7 @@ class RateLimit(Middleware):
         ]
 
     def wrap_notifications(self, receive_notification: ReceiveNotification) -> ReceiveNotification:
-        """A notification has nobody to be answered: one too many is dropped."""
+        """Wrap a notification handler. Notifications have no response, so excess ones are dropped."""
         rules = [(place, rule) for place, rule in enumerate(self.rules) if rule.methods is None]
         sharing = self._sharing
 
@@ -338,53 +340,62 @@ class RateLimit(Middleware):
                 name = rule.name(notice)
                 if name is None:
                     continue
-                if rule.buckets.take(name, now) if sharing is None else sharing.take_now(place, name):
+                if (
+                    rule.buckets.acquire(name, now)
+                    if sharing is None
+                    else sharing.acquire_nowait(place, name)
+                ):
                     self.refused += 1
                     return
             receive_notification(notice)
 
         return limited
 
-    # --- refusing -------------------------------------------------------------------------------------------------
+    # --- refusals
+    # -----------------------------------------------------------------------------------------------------
 
     def _refuse(self, call: Call, name: Hashable, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
         self.refused += 1
         client, error = name if rule.scope == "client" else client_key(call), None
-        if self._block is not None and self._violations.take(client, now):
+        if self._block is not None and self._violations.acquire(client, now):
             self._set_blocked(client, now + self._block)
             if self._sharing is not None:
                 self._sharing.publish_block(client, self._block)
             error = self._check_block(call, now)
         if rule.scope == "address" and error is None:
-            self._shut(call, wait, rule.scope, now)
-        return self._refused(client, error or _too_fast(wait, rule.scope), now)
+            self._block_address(call, wait, rule.scope, now)
+        return self._send_refusal(client, error or _too_fast(wait, rule.scope), now)
 
-    def _refused(self, client: Hashable, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
-        """Tell it at once, or in its turn to whoever does not listen.
+    def _send_refusal(self, client: Hashable, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
+        """Send a refusal at once, or delayed for a client that ignores refusals.
 
         Raises:
-            ProtocolError: at once.
+            ProtocolError: the refusal.
         """
-        turn = self._turn(client, now)
+        turn = self._response_delay(client, now)
         if not turn:
             raise error
-        return self._hold(error, turn)
+        return self._delay(error, turn)
 
-    def _turn(self, client: Hashable, now: float) -> float:
-        """The seconds until it is told; 0 for at once. One after the other: others would feel many at a time."""
-        wait = 0.0 if self._held >= REFUSALS_HELD else self._told.line_up(client, now, REFUSAL_TURN)
-        return wait and REFUSAL_PAUSE + wait
+    def _response_delay(self, client: Hashable, now: float) -> float:
+        """Return the delay of a refusal in seconds. Delayed refusals are sent one at a time."""
+        wait = (
+            0.0
+            if self._delayed >= MAX_DELAYED_REFUSALS
+            else self._told.reserve(client, now, MAX_REFUSAL_DELAY)
+        )
+        return wait and REFUSAL_DELAY + wait
 
-    async def _hold(self, error: ProtocolError, seconds: float) -> NoReturn:
+    async def _delay(self, error: ProtocolError, seconds: float) -> NoReturn:
         await self._pause(seconds)
         raise error
 
     async def _pause(self, seconds: float) -> None:
-        self._held += 1
+        self._delayed += 1
         try:
             await asyncio.sleep(seconds)
         finally:
-            self._held -= 1
+            self._delayed -= 1
 
     def _set_blocked(self, client: Hashable, until: float) -> None:
         if len(self._blocked) >= TRACKED_NAMES:
@@ -392,12 +403,12 @@ class RateLimit(Middleware):
         self._blocked[client] = until
 
     def _check_block(self, call: Call, now: float) -> ProtocolError | None:
-        """Why nothing of this client is served, if that is so."""
+        """Return the error for a blocked client, or None."""
         name = client_key(call)
         left = self._blocked.get(name, now) - now
         if 0 < left <= (self._block or 0):
             self.refused += 1
-            self._shut(call, left, "client", now)
+            self._block_address(call, left, "client", now)
             return _blocked(left)
         self._blocked.pop(name, None)
         return None
@@ -412,5 +423,5 @@ def _too_fast(wait: float, scope: str) -> ProtocolError:
 
 
 def _blocked(left: float) -> ProtocolError:
-    text = "too many messages were refused: this client is blocked for a while"
+    text = "this client is blocked after too many refused messages; retry later"
     return ProtocolError("quota_exceeded", text, data={"retryAfterMs": _ms(left), "scope": "client"})

@@ -1,4 +1,4 @@
-"""`Redaction`: secrets and personal data do not leave the server.
+"""`Redaction`: remove secrets and personal data from everything that a server sends.
 
 ```python
 Server("shop", middleware=[Redaction("secrets", "email", order=r"ORD-\\d{6}")])
@@ -23,22 +23,22 @@ from .sensitive_data import MASK, PERSONAL, SECRETS
 
 _SETS: Final = {"secrets": SECRETS, "personal": PERSONAL}
 _BINARY: Final[Mapping[str, str]] = {"image": "data", "audio": "data"}
-"""By the type of a content block: the member that is base64."""
+"""Content block type: the member with base64 data."""
 _OPAQUE: Final = frozenset({"requestState", "nextCursor", "taskId"})
-"""Members of a result that the client sends back as they are."""
+"""Members of a result that the client returns unchanged."""
 
 
 class Redaction(Middleware):
-    """Replace what looks like a secret or personal data in everything that leaves while a call is served.
+    """Replace secrets and personal data in everything that is sent while a call is served.
 
     Name "secrets", "personal", or single patterns of them ("email", "card", "iban", "phone", "jwt", "bearer",
-    "api_key", "private_key"); patterns of your own by keyword. Without any: secrets. It covers results of tools,
-    resources and prompts, structured content, results of tasks, log messages, progress, questions to the user, and
-    errors. Names of members stay, so the shape of a result stays. Binary data stays too: that of image and audio
-    content, and the ``blob`` of a resource.
+    "api_key", "private_key"); add custom patterns as keyword arguments. The default is "secrets". It covers
+    results of tools, resources and prompts, structured content, task results, log messages, progress, input
+    requests and errors. Member names are unchanged, so the shape of a result stays. Binary data is unchanged:
+    image and audio content, and the ``blob`` of a resource.
 
     Raises:
-        ValueError: there is no such pattern.
+        ValueError: the pattern is unknown.
     """
 
     def __init__(self, *names: str, **patterns: str | re.Pattern[str]) -> None:
@@ -54,13 +54,11 @@ class Redaction(Middleware):
                 one: group[one] for group in _SETS.values() for one in group if one == name
             }
             if not found:
-                raise ValueError(
-                    f"there is no pattern {name!r}: use {', '.join((*_SETS, *SECRETS, *PERSONAL))}"
-                )
+                raise ValueError(f"unknown pattern {name!r}; use {', '.join((*_SETS, *SECRETS, *PERSONAL))}")
             self._patterns.update(found)
         self._patterns.update({name: re.compile(pattern) for name, pattern in patterns.items()})
         self.masked: dict[str, int] = {}
-        """How often each pattern was found."""
+        """How often each pattern matched."""
         self._on_server = False
 
     def attach(self, service: Any) -> None:
@@ -90,7 +88,7 @@ class Redaction(Middleware):
     ) -> Struct | Raw:
         channel = request.channel
         if self._on_server:
-            asking = None if channel.asking is None else _RedactedAsking(channel.asking, self.cleaned)
+            asking = None if channel.asking is None else _RedactedInput(channel.asking, self.cleaned)
             request = replace(request, channel=_RedactedChannel(channel, asking, self.cleaned))
         result = await call_next(request)
         plain: Any = msgspec.json.decode(result) if isinstance(result, Raw) else msgspec.to_builtins(result)
@@ -104,7 +102,7 @@ class Redaction(Middleware):
         )
 
     def cleaned(self, params: Struct | None) -> Any:
-        """The params of a notification or question, without what is to be masked."""
+        """Return the redacted params of a notification or request."""
         if params is None:
             return None
         plain: Any = msgspec.to_builtins(params)
@@ -126,14 +124,14 @@ class Redaction(Middleware):
         return self._members(result, contents=lambda found: [self._resource(one) for one in found])
 
     def _members(self, result: dict[str, Any], **typed: Callable[[Any], Any]) -> dict[str, Any]:
-        """A result; ``typed`` cleans members that have content in them."""
+        """Redact a result. ``typed`` redacts members that contain content."""
         return {
             name: value if name in _OPAQUE else typed[name](value) if name in typed else self._clean(value)
             for name, value in result.items()
         }
 
     def _block(self, block: dict[str, Any]) -> dict[str, Any]:
-        """A content block; the data of an image or a sound is base64."""
+        """Redact a content block. The data of an image or audio block is base64 and stays."""
         kind = block.get("type")
         binary = _BINARY.get(cast("str", kind))
         if kind == "resource" and isinstance(block.get("resource"), dict):
@@ -143,11 +141,11 @@ class Redaction(Middleware):
         }
 
     def _resource(self, contents: dict[str, Any]) -> dict[str, Any]:
-        """The contents of a resource; its blob is base64."""
+        """Redact the contents of a resource. Its blob is base64 and stays."""
         return {name: value if name == "blob" else self._clean(value) for name, value in contents.items()}
 
     def _clean(self, value: Any) -> Any:
-        """Any data: every text in it."""
+        """Redact every string in JSON data."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict):
@@ -171,7 +169,7 @@ class Redaction(Middleware):
 
 
 class _RedactedChannel(ChannelWrapper, eq=False):
-    """The channel of a call: what is said on it leaves without what is to be masked."""
+    """The channel of a call that redacts what is sent on it."""
 
     clean: Callable[[Struct | None], Any]
 
@@ -182,8 +180,8 @@ class _RedactedChannel(ChannelWrapper, eq=False):
         return await self.channel.request(method, self.clean(params))
 
 
-class _RedactedAsking:
-    """How the handler of a task asks: its questions leave without what is to be masked."""
+class _RedactedInput:
+    """The input requests of a task's handler, redacted before they are sent."""
 
     def __init__(self, asking: Any, clean: Callable[[Struct | None], Any]) -> None:
         self._asking, self._clean_params = asking, clean

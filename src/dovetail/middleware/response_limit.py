@@ -1,8 +1,8 @@
-"""`ResponseLimit`: a result that is too large is given in pages of whole items; JSON is never cut.
+"""`ResponseLimit`: split a large result into pages of whole items.
 
-The first items of a tool's result that fit are sent, and a link to the rest: a resource that this client alone can
-read, for a while, again in pages. Items are the blocks of the content, or the entries of a list that is the structured
-result.
+The result contains the first items that fit, and a link to the remainder: a temporary resource that only this
+client can read, in pages as well. Items are content blocks, or the entries of a list in the structured
+result. JSON is never truncated.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _CALL: Final = METHODS["tools/call"]
 REST: Final = "dovetail://rest/"
 
 
-class Rest(Struct, frozen=True):
-    """What was left over: for whom, until when, which items."""
+class Remainder(Struct, frozen=True):
+    """The remainder of a result: its owner, its expiry, and the items."""
 
     owner: Hashable
     until: float
@@ -58,30 +58,31 @@ class ResponseLimit(Middleware):
                 resource.
         """
         if max_bytes < 2 * LINK_BYTES:
-            raise ValueError(f"max_bytes is {2 * LINK_BYTES} bytes or more, not {max_bytes}")
+            raise ValueError(f"max_bytes must be at least {2 * LINK_BYTES}, not {max_bytes}")
         self._bytes, self._clock = max_bytes, clock
-        self._rest: OrderedDict[str, Rest] = OrderedDict()
+        self._remainders: OrderedDict[str, Remainder] = OrderedDict()
         self._size = 0
 
     def attach(self, service: Any) -> None:
         if not isinstance(service, Server):
-            raise ValueError("a ResponseLimit belongs to a server")
+            raise ValueError("ResponseLimit works on servers only")
         if "resources" not in service.capabilities:
-            # The rest is read as one. With all that is declared with a resource: what is declared once stays so.
+            # The remainder is read as a resource, so the server declares the resources capability from the
+            # start.
             service.add_capability("resources", {"subscribe": True, "listChanged": True})
         self._server = service
 
     async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
         call, result = request.call, await call_next(request)
         if type(result) is Raw and len(bytes(result)) > self._bytes:
-            result = call.codec.decode_result(_CALL, result)  # it came through a proxy as it was
+            result = call.codec.decode_result(_CALL, result)  # a proxy forwarded it undecoded
         if type(result) is not CallToolResult or len(msgspec.json.encode(result)) <= self._bytes:
             return result
         entries = _entries(result.structured_content)
         if entries is not None:
             return self._list(call, result, entries)
         if result.structured_content is not UNSET and self._has_schema(call.params.name):
-            text = f"the result of {call.params.name!r} is larger than {self._bytes} bytes: ask for less"
+            text = f"the result of {call.params.name!r} exceeds {self._bytes} bytes; request less data"
             return self._server.failures.of_tool(
                 ProtocolError("tool_result_too_large", text), call.params.name, call
             )
@@ -91,7 +92,7 @@ class ResponseLimit(Middleware):
         return replace(result, content=content, structured_content=UNSET)
 
     def _list(self, call: Call, result: CallToolResult, entries: list[Any]) -> CallToolResult:
-        """A list keeps its first entries. They stand in the text as well, so they count twice."""
+        """Keep the first entries of a list. They are repeated in the text content, so they count twice."""
         items = [msgspec.json.encode(entry) for entry in entries]
         kept, rest = self._fitting(items, times=2)
         text = TextContent(msgspec.json.encode(entries[:kept]).decode())
@@ -101,7 +102,7 @@ class ResponseLimit(Middleware):
         return replace(result, content=[text, link], structured_content=shorter)
 
     def _has_schema(self, name: str) -> bool:
-        """Whether its structured result may be missing; of the tools of other servers that is not known."""
+        """Return whether the tool has an output schema. Unknown for tools of other servers."""
         tool = self._server.tools.get(name)
         return tool is None or tool.definition.output_schema is not UNSET
 
@@ -114,34 +115,35 @@ class ResponseLimit(Middleware):
             kept += 1
         return kept, items[kept:]
 
-    # --- the rest ---------------------------------------------------------------------------------------------------
+    # --- remainder
+    # ----------------------------------------------------------------------------------------------------
 
     def _link(self, call: Call, rest: list[bytes], whole: int) -> ResourceLink:
         uri = REST + secrets.token_urlsafe(18)
         size = sum(map(len, rest))
-        self._rest[uri] = Rest(client_key(call), self._clock() + STORED_SECONDS, rest, size)
+        self._remainders[uri] = Remainder(client_key(call), self._clock() + STORED_SECONDS, rest, size)
         self._size += size
-        while len(self._rest) > STORED_RESULTS or self._size > CACHE_BYTES:
-            self._forget(next(iter(self._rest)))
-        text = f"{len(rest)} of {whole} items did not fit: read this resource for the next ones"
+        while len(self._remainders) > STORED_RESULTS or self._size > CACHE_BYTES:
+            self._remove_page(next(iter(self._remainders)))
+        text = f"{len(rest)} of {whole} items did not fit; read this resource for the others"
         return ResourceLink(uri=uri, name="rest", description=text, mime_type="application/json")
 
-    def _forget(self, uri: str) -> None:
-        found = self._rest.pop(uri, None)
+    def _remove_page(self, uri: str) -> None:
+        found = self._remainders.pop(uri, None)
         self._size -= 0 if found is None else found.size
 
     async def read_resource(self, request: Request, call_next: Next) -> Struct | Raw:
         call, uri = request.call, request.name
         address, _, start = uri.partition("?from=")
-        found = self._rest.get(address)
-        if found is None:  # a resource like any other, or what another budget keeps
+        found = self._remainders.get(address)
+        if found is None:  # an ordinary resource, or a remainder of another ResponseLimit
             return await call_next(request)
         begin = int(start) if start.isdecimal() and len(start) < 10 else 0
         if found.owner != client_key(call) or not 0 < found.until - self._clock() <= STORED_SECONDS:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         items = found.items[begin:]
         kept = self._fitting(items)[0]
-        kept = max(kept, min(1, len(items)))  # one that never fits is given alone
+        kept = max(kept, min(1, len(items)))  # an item that never fits is sent as the only one
         page: dict[str, Any] = {"items": [msgspec.Raw(item) for item in items[:kept]]}
         if len(items) > kept:
             page["next"] = f"{address}?from={begin + kept}"
@@ -151,7 +153,7 @@ class ResponseLimit(Middleware):
 
 
 def _entries(structured: Any) -> list[Any] | None:
-    """The list that a structured result is, or wraps."""
+    """Return the list in a structured result: the result itself, or its single member."""
     if isinstance(structured, dict):
         members = cast("dict[str, Any]", structured)
         structured = members["result"] if members.keys() == {"result"} else None

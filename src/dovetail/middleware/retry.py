@@ -1,7 +1,7 @@
-"""`Retry`: what may be done twice is done again when it fails for no good reason.
+"""`Retry`: repeat failed calls that are safe to repeat, with exponential backoff.
 
-On a server: tools that say they are read-only or idempotent, resources and prompts, after an unexpected exception or a
-timeout. On a client: calls that may be repeated, after a refusal that says when to come back.
+On a server: tools declared read-only or idempotent, resources and prompts, after an unexpected exception or a
+timeout. On a client: repeatable calls, after a refusal with a retry delay.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .call_outcome import of_error, of_result
 
 RETRY_ATTEMPTS: Final = 3
 """Attempts of one call, by default."""
-RETRY_FIRST: Final = 0.1
+RETRY_INITIAL_DELAY: Final = 0.1
 """Seconds before the second attempt; each further pause doubles."""
-RETRY_LONGEST: Final = 5.0
+RETRY_MAX_DELAY: Final = 5.0
 """The longest pause between two attempts, in seconds."""
 
 
@@ -36,9 +36,9 @@ class Retry(Middleware):
     def __init__(
         self,
         attempts: int = RETRY_ATTEMPTS,
-        initial_delay: float = RETRY_FIRST,
+        initial_delay: float = RETRY_INITIAL_DELAY,
         *,
-        max_delay: float = RETRY_LONGEST,
+        max_delay: float = RETRY_MAX_DELAY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Set how often and how fast to retry.
@@ -50,11 +50,11 @@ class Retry(Middleware):
             sleep: The function that waits, for tests.
         """
         if attempts < 1:
-            raise ValueError(f"there is 1 attempt at least, not {attempts}")
+            raise ValueError(f"attempts must be at least 1, not {attempts}")
         self._attempts, self._first, self._longest = attempts, initial_delay, max_delay
         self._sleep = sleep
         self._server: Server | None = None
-        self.repeated = 0
+        self.retries = 0
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
@@ -68,8 +68,8 @@ class Retry(Middleware):
             try:
                 result = await call_next(request)
             except DovetailError as error:
-                asked = self._asked_to_wait(error)
-                again = asked is not None or of_error(error) == "broken" or self._failed_there(error)
+                asked = self._retry_after(error)
+                again = asked is not None or of_error(error) == "broken" or self._is_server_failure(error)
                 if not again or attempt >= self._attempts or (asked or 0) > self._longest:
                     raise
                 wait = max(wait, asked or 0)
@@ -77,7 +77,7 @@ class Retry(Middleware):
                 if attempt >= self._attempts or of_result(result) != "broken":
                     return result
             attempt += 1
-            self.repeated += 1
+            self.retries += 1
             await self._sleep(wait)
 
     def _is_safe(self, request: Request) -> bool:
@@ -91,12 +91,14 @@ class Retry(Middleware):
             return False
         return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
 
-    def _failed_there(self, error: DovetailError) -> bool:
-        """Whether a server of any make has failed: it sends no incident as ours do, but the code says so."""
+    def _is_server_failure(self, error: DovetailError) -> bool:
+        """Return whether the error is a failure of the server, by its code: other implementations send no
+        incident id.
+        """
         return self._server is None and isinstance(error, ProtocolError) and error.code == INTERNAL_ERROR
 
-    def _asked_to_wait(self, error: DovetailError) -> float | None:
-        """Only a client obeys: a server that was refused by itself would be in its own way."""
+    def _retry_after(self, error: DovetailError) -> float | None:
+        """Return the requested retry delay. Only a client obeys it."""
         if self._server is not None or not isinstance(error, ProtocolError | Refusal):
             return None
         return error.retry_after

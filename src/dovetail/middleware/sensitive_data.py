@@ -1,4 +1,4 @@
-"""What is no business of a log: values under names that sound like secrets, and text that looks like one."""
+"""Detection and redaction of secrets and personal data, by member name and by pattern."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-LONGEST_SECRET: Final = 32 << 10
+MAX_SECRET_LENGTH: Final = 32 << 10
 """Characters of whatever the patterns of `redaction.SECRETS` find; none of them finds more."""
-LOGGED_DEPTH: Final = 6
+MAX_LOGGED_DEPTH: Final = 6
 """Levels of arguments that are logged."""
-LOGGED_ITEMS: Final = 50
+MAX_LOGGED_ITEMS: Final = 50
 """Items of one array or members of one object that are logged."""
-LOGGED_TEXT: Final = 500
+MAX_LOGGED_LENGTH: Final = 500
 """Characters of one text that are logged."""
 
 
@@ -41,34 +41,34 @@ PERSONAL: Final[Mapping[str, re.Pattern[str]]] = {
 }
 
 
-def sounds_secret(name: str) -> bool:
-    """Whether what has this name is nobody else's business."""
+def is_secret_name(name: str) -> bool:
+    """Return whether a member with this name probably holds a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
-def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
-    """``value`` without what sounds or looks like a secret, and not too much of it."""
+def redacted(value: Any, depth: int = MAX_LOGGED_DEPTH) -> Any:
+    """Return ``value`` redacted and shortened for a log."""
     if isinstance(value, str):
-        head = value[: LOGGED_TEXT + LONGEST_SECRET]  # megabytes are not searched while the event loop waits
+        head = value[: MAX_LOGGED_LENGTH + MAX_SECRET_LENGTH]  # do not search megabytes on the event loop
         masked = head
         for pattern in SECRETS.values():
             masked = pattern.sub(MASK, masked)
-        if len(head) < len(value):  # its last characters may be the beginning of a secret
-            masked = masked[:-LONGEST_SECRET]
-        cut = len(masked) > LOGGED_TEXT or len(head) < len(value)
-        return f"{masked[:LOGGED_TEXT]}… ({len(value)} characters)" if cut else masked
+        if len(head) < len(value):  # the end may be a truncated secret
+            masked = masked[:-MAX_SECRET_LENGTH]
+        cut = len(masked) > MAX_LOGGED_LENGTH or len(head) < len(value)
+        return f"{masked[:MAX_LOGGED_LENGTH]}… ({len(value)} characters)" if cut else masked
     if isinstance(value, dict):
         members = cast("dict[Any, Any]", value)
         if depth <= 0:
             return f"({len(members)} members)"
         return {
-            str(name)[:LOGGED_TEXT]: MASK if sounds_secret(str(name)) else redacted(member, depth - 1)
-            for name, member in list(members.items())[:LOGGED_ITEMS]
+            str(name)[:MAX_LOGGED_LENGTH]: MASK if is_secret_name(str(name)) else redacted(member, depth - 1)
+            for name, member in list(members.items())[:MAX_LOGGED_ITEMS]
         }
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return (
-            [redacted(item, depth - 1) for item in items[:LOGGED_ITEMS]]
+            [redacted(item, depth - 1) for item in items[:MAX_LOGGED_ITEMS]]
             if depth > 0
             else f"({len(items)} items)"
         )
@@ -76,5 +76,5 @@ def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
 
 
 def one_line(record: Mapping[str, Any]) -> str:
-    """A record as one line of ASCII: no newline and no escape code of anybody's text is left in it."""
+    """Return a record as one line of ASCII JSON, without newlines and escape sequences from its values."""
     return json.dumps(record, separators=(",", ":"), default=str).replace("\x7f", "\\u007f")

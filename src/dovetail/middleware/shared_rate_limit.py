@@ -1,12 +1,13 @@
-"""Rate limits of several processes with one store: a process reserves tokens there and spends them itself.
+"""Rate limits shared by several processes through a store: each process reserves tokens and spends them
+locally.
 
-The store holds one bucket for each rule and name. A process takes a few tokens out of it with a compare-and-set: one at
-first, twice as many each time, at most a fiftieth of those that are left. It spends them without asking the store, and
-returns the rest when it has not used any for a second. So all processes together accept no more than the rate.
-Tokens that one process holds and does not use are missing in the others for a second or two at most.
+The store holds one token bucket per rule and key. A process reserves tokens with a compare-and-set: one at
+first, then twice as many each time, at most a fiftieth of the remaining ones. It spends them without
+accessing the store, and returns unused ones after a second. All processes together therefore accept no more
+than the rate. Unused tokens of one process are unavailable to the others for a second or two at most.
 
-When the store fails or does not answer in time, each process limits alone for a second and then tries the store again.
-Until then the rate is multiplied by the number of processes.
+If the store fails or is too slow, each process applies the limits locally for a second and then retries the
+store. Until then the effective rate is multiplied by the number of processes.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from typing import Any, Final
 import msgspec
 
 from ..stores.base import Store, StoreError
-from .token_bucket import RATE_KEYS, SHORTEST_WAIT, Buckets, State
+from .token_bucket import MAX_RATE_KEYS, MIN_RETRY_DELAY, State, TokenBuckets
 
-RATE_RESERVED_PART: Final = 0.02
+RATE_RESERVED_FRACTION: Final = 0.02
 """The part of the tokens left in the store that one process reserves at once."""
-RATE_RETURN_SECONDS: Final = 1.0
+RATE_RETURN_INTERVAL: Final = 1.0
 """Seconds after which a process returns reserved tokens that it has not used."""
-RATE_REFUSED_SECONDS: Final = 0.1
+RATE_EMPTY_PERIOD: Final = 0.1
 """Seconds in which a process refuses without asking the store again: other processes may return tokens."""
-RATE_STORE_SECONDS: Final = 1.0
+RATE_STORE_TIMEOUT: Final = 1.0
 """Seconds the store may take to answer; and seconds a process then limits alone before it asks the store
 again."""
 
@@ -41,56 +42,56 @@ _decode_block = msgspec.json.Decoder(tuple[str | tuple[str, ...], float]).decode
 
 
 class Reservation:
-    """The tokens that this process holds of one bucket."""
+    """The tokens of one bucket that this process has reserved."""
 
-    __slots__ = ("ask_again", "batch", "key", "last", "left", "refilling", "seen", "value", "waiters")
+    __slots__ = ("batch", "empty_until", "key", "last", "left", "refilling", "seen", "value", "waiters")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.left = 0
-        """Tokens to spend; negative when notifications have spent tokens that are not reserved yet."""
+        """Remaining tokens; negative if notifications spent tokens before they were reserved."""
         self.seen = 0
-        """What was left when unused tokens were last looked for."""
+        """Remaining tokens at the last check for unused ones."""
         self.batch = 1
         """How many tokens to reserve next."""
         self.value: bytes | None = None
-        """The last known value of the key: if it is still the value, reserving takes one round trip."""
-        self.ask_again = 0.0
-        """The bucket was empty: no token until then, and the store is not asked before."""
+        """The last known value of the key. If it is current, a reservation takes one round trip."""
+        self.empty_until = 0.0
+        """The bucket was empty: the store is not asked again before this time."""
         self.last = 0.0
-        """When the bucket that was empty has a token again."""
+        """When the empty bucket has a token again."""
         self.waiters: list[asyncio.Future[float]] = []
         self.refilling = False
 
 
-class Sharing:
-    """The tokens one `RateLimit` of one process has reserved, and which clients are blocked by any process."""
+class SharedBuckets:
+    """The reserved tokens of one `RateLimit` in this process, and the clients blocked by any process."""
 
     def __init__(
         self,
         store: Store,
         topic: str,
-        tables: Sequence[Buckets],
+        tables: Sequence[TokenBuckets],
         clock: Callable[[], float],
         block: Callable[[Hashable, float], None],
     ) -> None:
         self._store, self._topic, self._tables, self._clock, self._block = store, topic, tables, clock, block
         self._wall = time.time if clock is time.monotonic else clock
-        """The time in the store: monotonic clocks differ from machine to machine."""
+        """Wall-clock time: monotonic clocks differ between machines."""
         self.held: list[dict[Hashable, Reservation]] = [{} for _ in tables]
-        """The reservations, by rule and name."""
-        self._alone_until = 0.0
-        """Until then this process limits alone: the store has failed."""
+        """The reservations, by rule and key."""
+        self._local_until = 0.0
+        """Apply the limits locally until this time, because the store has failed."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unsubscribe = store.subscribe(topic, self._hear_block)
+        self._unsubscribe = store.subscribe(topic, self._on_block)
 
     def close(self) -> None:
         self.stop()
         self._unsubscribe()
 
     def stop(self) -> None:
-        """Use the store no more: a closed store would be opened again. Reserved tokens are lost."""
+        """Stop using the store, which would otherwise be reopened. Reserved tokens are lost."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -101,29 +102,29 @@ class Sharing:
 
     # --- tokens ---------------------------------------------------------------------------------------------------
 
-    async def take(self, place: int, name: Hashable) -> float:
-        """Take a token of the rule ``place``: 0, or the seconds until there is one. Asks the store if need be."""
+    async def acquire(self, place: int, name: Hashable) -> float:
+        """Acquire a token of rule number ``place``. Return 0, or the seconds until one is available."""
         now, table = self._clock(), self._tables[place]
-        if not _is_shared(name) or now < self._alone_until:
-            return table.take(name, now)
+        if not _is_shared(name) or now < self._local_until:
+            return table.acquire(name, now)
         one = self._reservation(place, name)
         if one.left > 0:
             one.left -= 1
             return 0.0
-        if now < one.ask_again:
+        if now < one.empty_until:
             return one.last - now
         waiter: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         one.waiters.append(waiter)
         self._refill(place, name, one)
         return await waiter
 
-    def take_now(self, place: int, name: Hashable) -> float:
-        """Take a token without waiting, for a notification: one that is not reserved yet is reserved afterwards."""
+    def acquire_nowait(self, place: int, name: Hashable) -> float:
+        """Acquire a token without waiting, for a notification. A missing one is reserved afterwards."""
         now, table = self._clock(), self._tables[place]
-        if not _is_shared(name) or now < self._alone_until:
-            return table.take(name, now)
+        if not _is_shared(name) or now < self._local_until:
+            return table.acquire(name, now)
         one = self._reservation(place, name)
-        if one.left <= 0 and now < one.ask_again:
+        if one.left <= 0 and now < one.empty_until:
             return one.last - now
         if one.left <= -table.burst:
             return table.interval
@@ -133,14 +134,14 @@ class Sharing:
         return 0.0
 
     def _reservation(self, place: int, name: Hashable) -> Reservation:
-        held = self.held[place]
-        one = held.get(name)
+        reservations = self.held[place]
+        one = reservations.get(name)
         if one is None:
-            if len(held) >= RATE_KEYS:
-                # The oldest goes; a request that waits for it has it still.
-                del held[next(iter(held))]
+            if len(reservations) >= MAX_RATE_KEYS:
+                # Evict the oldest; requests that wait for it keep their reference.
+                del reservations[next(iter(reservations))]
             digest = hashlib.sha256(msgspec.json.encode(name)).hexdigest()[:32]
-            one = held[name] = Reservation(f"{self._topic}/{place}/{digest}")
+            one = reservations[name] = Reservation(f"{self._topic}/{place}/{digest}")
         return one
 
     def _refill(self, place: int, name: Hashable, one: Reservation) -> None:
@@ -148,37 +149,37 @@ class Sharing:
             one.refilling = True
             self._start(self._reserve(place, name, one))
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(RATE_RETURN_SECONDS, self._return_unused)
+            self._timer = asyncio.get_running_loop().call_later(RATE_RETURN_INTERVAL, self._return_unused)
 
     async def _reserve(self, place: int, name: Hashable, one: Reservation) -> None:
-        """Reserve tokens until each request that waits has one or is refused."""
+        """Reserve tokens until every waiting request has one or is refused."""
         try:
             while one.waiters or one.left < 0:
                 needed = len(one.waiters) - min(one.left, 0)
-                async with asyncio.timeout(RATE_STORE_SECONDS):
-                    granted, wait = await self._change(place, one, needed)
+                async with asyncio.timeout(RATE_STORE_TIMEOUT):
+                    granted, wait = await self._update_bucket(place, one, needed)
                 one.left += granted
                 if wait:
                     now = self._clock()
                     one.left = max(one.left, 0)
-                    one.last, one.ask_again = now + wait, now + min(wait, RATE_REFUSED_SECONDS)
-                self._settle(one, needed, wait)
+                    one.last, one.empty_until = now + wait, now + min(wait, RATE_EMPTY_PERIOD)
+                self._grant(one, needed, wait)
         except (StoreError, TimeoutError) as error:
-            log.warning(
-                "rate limits are not shared for a moment: the store failed: %s", error or "no answer in time"
-            )
-            self._alone_until = self._clock() + RATE_STORE_SECONDS
+            log.warning("shared rate limit unavailable, limiting per process: %s", error or "store timeout")
+            self._local_until = self._clock() + RATE_STORE_TIMEOUT
         finally:
             one.refilling = False
             one.left = max(one.left, 0)
-            # The store has failed, or the server stops: those that still wait are limited by this process alone.
+            # The store failed or the server stops: waiting requests are limited locally.
             waiters, one.waiters = one.waiters, []
             for waiter in waiters:
                 if not waiter.done():
-                    waiter.set_result(self._tables[place].take(name, self._clock()))
+                    waiter.set_result(self._tables[place].acquire(name, self._clock()))
 
-    def _settle(self, one: Reservation, count: int, wait: float) -> None:
-        """Give tokens to the requests that wait. With ``wait`` set, refuse those of the first ``count`` without one."""
+    def _grant(self, one: Reservation, count: int, wait: float) -> None:
+        """Grant tokens to waiting requests. With ``wait``, refuse those of the first ``count`` without a
+        token.
+        """
         waiters, one.waiters = one.waiters, []
         for number, waiter in enumerate(waiters):
             if waiter.done():  # cancelled
@@ -191,10 +192,11 @@ class Sharing:
             else:
                 one.waiters.append(waiter)
 
-    async def _change(self, place: int, one: Reservation, needed: int) -> tuple[int, float]:
-        """Take tokens out of the bucket in the store, or return some if ``needed`` is negative.
+    async def _update_bucket(self, place: int, one: Reservation, needed: int) -> tuple[int, float]:
+        """Reserve tokens in the store, or return some if ``needed`` is negative.
 
-        The result is how many were taken, and the seconds until the next token if they are fewer than needed.
+        Return the number of reserved tokens, and the seconds until the next one if they are fewer than
+        needed.
         """
         table, value, known = self._tables[place], one.value, one.value is not None
         while True:
@@ -203,7 +205,7 @@ class Sharing:
             now, state = self._wall(), _state_of(value)
             left = table.available(state, now)
             count = (
-                min(max(needed, min(one.batch, int(left * RATE_RESERVED_PART))), left)
+                min(max(needed, min(one.batch, int(left * RATE_RESERVED_FRACTION))), left)
                 if needed > 0
                 else needed
             )
@@ -212,16 +214,16 @@ class Sharing:
                     known = False
                     continue
                 one.value = value
-                return 0, max(table.until_token(state, now), SHORTEST_WAIT)
+                return 0, max(table.until_token(state, now), MIN_RETRY_DELAY)
             changed = table.spend(state, count, now)
             data, ttl = msgspec.json.encode(changed), table.lifetime(changed, now)
             if await self._store.put(one.key, data, ttl=ttl, only_new=value is None, expect=value):
                 one.value, one.batch = data, max(2 * count, 1)
-                return count, max(table.until_token(changed, now), SHORTEST_WAIT) if count < needed else 0.0
+                return count, max(table.until_token(changed, now), MIN_RETRY_DELAY) if count < needed else 0.0
             known = False
 
     def _return_unused(self) -> None:
-        """Return the tokens that were not touched since the last time; forget names without any."""
+        """Return tokens that were not used since the last check, and drop unused keys."""
         self._timer = None
         for place, held in enumerate(self.held):
             for name, one in list(held.items()):
@@ -229,19 +231,19 @@ class Sharing:
                     continue
                 if one.left > 0 and one.left == one.seen:
                     count, one.left = one.left, 0
-                    self._start(self._give_back(place, one, count))
+                    self._start(self._return_tokens(place, one, count))
                 elif not one.left and not one.seen:
                     del held[name]
                 one.seen = one.left
         if any(self.held):
-            self._timer = asyncio.get_running_loop().call_later(RATE_RETURN_SECONDS, self._return_unused)
+            self._timer = asyncio.get_running_loop().call_later(RATE_RETURN_INTERVAL, self._return_unused)
 
-    async def _give_back(self, place: int, one: Reservation, count: int) -> None:
+    async def _return_tokens(self, place: int, one: Reservation, count: int) -> None:
         try:
-            async with asyncio.timeout(RATE_STORE_SECONDS):
-                await self._change(place, one, -count)
+            async with asyncio.timeout(RATE_STORE_TIMEOUT):
+                await self._update_bucket(place, one, -count)
         except (StoreError, TimeoutError) as error:
-            log.debug("unused tokens were not returned: %s", error)
+            log.debug("rate limit tokens not returned: %s", error)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -251,7 +253,7 @@ class Sharing:
     # --- blocked clients ------------------------------------------------------------------------------------------
 
     def publish_block(self, name: Hashable, seconds: float) -> None:
-        """Tell the other processes that a client is blocked for ``seconds``."""
+        """Announce to other processes that a client is blocked for ``seconds``."""
         if _is_shared(name):
             self._start(self._publish(msgspec.json.encode((name, seconds))))
 
@@ -259,9 +261,9 @@ class Sharing:
         try:
             await self._store.publish(self._topic, data)
         except StoreError as error:
-            log.warning("cannot publish that a client is blocked: %s", error)
+            log.warning("client block not published: %s", error)
 
-    def _hear_block(self, data: bytes) -> None:
+    def _on_block(self, data: bytes) -> None:
         try:
             name, seconds = _decode_block(data)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -270,7 +272,7 @@ class Sharing:
 
 
 def _state_of(value: bytes | None) -> State | None:
-    """The state of a bucket; a value that cannot be read is replaced by that of a full one."""
+    """Decode the state of a bucket. An unreadable value counts as a full bucket."""
     if value is None:
         return None
     try:
@@ -280,5 +282,5 @@ def _state_of(value: bytes | None) -> State | None:
 
 
 def _is_shared(name: Hashable) -> bool:
-    """Whether other processes use the same name: a session without an id is known here alone."""
+    """Return whether other processes use the same key. A session without an id is local."""
     return isinstance(name, str | tuple)

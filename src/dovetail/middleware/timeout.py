@@ -1,4 +1,4 @@
-"""`Timeout`: no call takes longer, whatever its handler says. The time a user takes to answer does not count."""
+"""`Timeout`: limit the duration of every call. Time spent waiting for user input does not count."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from .concurrency_limit import WORK
 
 
 class Timeout(Middleware):
-    """Cancel tools, resources, prompts and completions that run for too long.
+    """Cancel tools, resources, prompts and completions that run too long.
 
-    A tool ends as it does with a timeout of its own, in the words of revision and dialect. On a client the caller gets
-    a `RequestTimeout`.
+    A tool ends as with a timeout in its own options. On a client the caller gets a `RequestTimeout`.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -28,7 +27,7 @@ class Timeout(Middleware):
             seconds: Seconds that a request can run before it is cancelled.
         """
         if seconds <= 0:
-            raise ValueError(f"a deadline is more than 0 seconds, not {seconds}")
+            raise ValueError(f"the timeout must be more than 0 seconds, not {seconds}")
         self._seconds = seconds
         self._server: Server | None = None
 
@@ -47,15 +46,15 @@ class Timeout(Middleware):
         except TimeoutError:
             if not time.limit.expired():
                 raise
-            return self._late(request.call)
+            return self._timed_out(request.call)
         finally:
             time.over = True
             handler_time.set(outer)
 
-    def _late(self, call: Call) -> Struct:
+    def _timed_out(self, call: Call) -> Struct:
         if self._server is None:
             raise RequestTimeout(
-                f"{call.method} did not end within {self._seconds:g} s", limit="total"
+                f"{call.method} timed out after {self._seconds:g} s", limit="total"
             ) from None
         if call.method == "tools/call":
             name = call.params.name

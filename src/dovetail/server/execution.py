@@ -26,7 +26,7 @@ from ..drivers.middleware_chain import Middleware
 from ..drivers.semaphore import QueuedSemaphore
 from ..drivers.thread_pool import ThreadPool
 from ..errors import RETRY_AFTER_MS, DovetailError, ProtocolError, Refusal, RegistrationError
-from ..middleware.health import Health, Watched
+from ..middleware.health import Health, MonitoredServer
 from ..settings import Limits
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Lifecycle:
 
     def __init__(self, lifespan: Enter | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
-        self.health = Health(cast("Watched", self))
+        self.health = Health(cast("MonitoredServer", self))
         """What this server needs, watched while it runs; ``/readyz`` follows."""
         self.listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None

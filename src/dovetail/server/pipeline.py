@@ -105,7 +105,7 @@ class Once(Protocol):
     key: str
     """The member of ``_meta`` that has it."""
 
-    def around(self, execute: Next) -> Next: ...
+    def wrap(self, execute: Next) -> Next: ...
     def run(
         self,
         call: Call,
@@ -166,7 +166,7 @@ class Pipeline:
         if server.transforms is not None and server.transforms.response_limit is not None:
             inner = server.transforms.response_limit.wrap(inner)
         if self.once is not None:
-            inner = self.once.around(inner)
+            inner = self.once.wrap(inner)
         self._chain = compose(self.middleware, inner)
         before, self.admits = self.admits, component_check(self.middleware)
         if before is not None or self.admits is not None:

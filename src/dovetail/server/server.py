@@ -205,7 +205,9 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         from ..cluster import store_lifecycle  # a server without a store does without it
 
         self.store = store
-        self.wrap_lifespan(lambda enter: store_lifecycle.life(self, store, enter, keep_keys=keep_keys))
+        self.wrap_lifespan(
+            lambda enter: store_lifecycle.store_lifespan(self, store, enter, keep_keys=keep_keys)
+        )
         self.health.add(
             "store", partial(store_lifecycle.probe, store), interval=STORE_PROBE_INTERVAL, failure_threshold=1
         )
@@ -227,7 +229,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         workarounds = ClientWorkarounds()
         self.add_middleware(workarounds)
-        return workarounds.bends(name)
+        return workarounds.applies(name)
 
     def add_middleware(self, middleware: Middleware | Wrapper) -> None:
         """Run ``middleware`` around every call from now on, outside all that is there already."""

@@ -401,5 +401,5 @@ def _validated(url: str) -> str:
 
 def _address(place: str, port: int) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(place)
-    assert found is not None  # see _checked
+    assert found is not None  # see _validated
     return found[1].strip("[]"), int(found[2] or port)

@@ -29,7 +29,7 @@ _TRANSIENT = frozenset({408, 425, 429})
 _TRY_SSE = frozenset({400, 404, 405, 406, 415, 422})
 
 
-class Policy(Struct, frozen=True):
+class NegotiationPolicy(Struct, frozen=True):
     """Which revisions the caller allows, newest first."""
 
     modern: tuple[str, ...]
@@ -37,7 +37,7 @@ class Policy(Struct, frozen=True):
     pinned: bool = False
 
     @classmethod
-    def of(cls, revision: str) -> Policy:
+    def of(cls, revision: str) -> NegotiationPolicy:
         """Read the ``revision=`` option: "auto", "modern", "legacy", or one revision.
 
         Raises:
@@ -90,7 +90,7 @@ class Step(Struct, frozen=True):
     """The process that was asked is gone or lost: start another one before this step."""
 
 
-def first_step(policy: Policy, remembered: str | None = None) -> Step:
+def first_step(policy: NegotiationPolicy, remembered: str | None = None) -> Step:
     """The step to begin with; ``remembered`` is the era an earlier connection found."""
     if not policy.modern or (remembered == "legacy" and policy.legacy):
         return Step("initialize", policy.proposal)
@@ -102,7 +102,7 @@ def choose(offered: Sequence[str], wanted: Sequence[str]) -> str | None:
     return next((version for version in wanted if version in offered), None)
 
 
-def after_probe(policy: Policy, outcome: Outcome, tried: Sequence[str], *, http: bool) -> Step:
+def after_probe(policy: NegotiationPolicy, outcome: Outcome, tried: Sequence[str], *, http: bool) -> Step:
     """Decide after `server/discover` was sent with the last version of ``tried``."""
     match outcome.kind:
         case "result":
@@ -121,7 +121,9 @@ def after_probe(policy: Policy, outcome: Outcome, tried: Sequence[str], *, http:
             return _initialize(policy, outcome.detail or outcome.kind, respawn=outcome.kind == "gone")
 
 
-def after_initialize(policy: Policy, outcome: Outcome, *, http: bool, reprobed: bool = False) -> Step:
+def after_initialize(
+    policy: NegotiationPolicy, outcome: Outcome, *, http: bool, reprobed: bool = False
+) -> Step:
     """Decide after `initialize` came back. ``reprobed``: it has led back to a probe once already."""
     match outcome.kind:
         case "result":
@@ -148,7 +150,7 @@ def after_initialize(policy: Policy, outcome: Outcome, *, http: bool, reprobed: 
             return Step("fail", reason=outcome.detail or f"initialize was answered with {outcome.kind}")
 
 
-def _after_discovery(policy: Policy, versions: tuple[str, ...] | None) -> Step:
+def _after_discovery(policy: NegotiationPolicy, versions: tuple[str, ...] | None) -> Step:
     if versions is None:
         return _initialize(policy, "server/discover was answered with something else")
     version = choose(versions, policy.modern)
@@ -160,7 +162,7 @@ def _after_discovery(policy: Policy, versions: tuple[str, ...] | None) -> Step:
     return Step("fail", reason=_no_overlap(versions, policy))
 
 
-def _after_unsupported(policy: Policy, supported: tuple[str, ...], tried: Sequence[str]) -> Step:
+def _after_unsupported(policy: NegotiationPolicy, supported: tuple[str, ...], tried: Sequence[str]) -> Step:
     version = choose([v for v in supported if v not in tried], policy.modern)
     if version is not None:
         return Step("probe", version)
@@ -174,13 +176,13 @@ def _after_unsupported(policy: Policy, supported: tuple[str, ...], tried: Sequen
     return Step("fail", reason=_no_overlap(supported, policy))
 
 
-def _initialize(policy: Policy, reason: str, *, respawn: bool = False) -> Step:
+def _initialize(policy: NegotiationPolicy, reason: str, *, respawn: bool = False) -> Step:
     if not policy.legacy:
         return Step("fail", reason=f"the server does not speak {', '.join(policy.modern)}: {reason}")
     return Step("initialize", policy.proposal, respawn=respawn)
 
 
-def _no_overlap(offered: Sequence[str], policy: Policy) -> str:
+def _no_overlap(offered: Sequence[str], policy: NegotiationPolicy) -> str:
     ours = ", ".join((*policy.modern, *policy.legacy))
     return f"no common revision: the server speaks {', '.join(offered) or 'none it names'}; we speak {ours}"
 

@@ -33,7 +33,7 @@ class Steps(Protocol):
     """What a handler has done and heard already, kept for the next worker; UNSET is nothing."""
 
     async def get(self, key: str) -> Any: ...
-    async def keep(self, key: str, value: Any) -> None: ...
+    async def put(self, key: str, value: Any) -> None: ...
     async def run(self, key: str, work: Callable[[], Awaitable[Any]]) -> Any: ...
 
 
@@ -88,7 +88,7 @@ class TaskAsking(LegacyAsking):
                 answer.cancel()
         if self._steps is not None:
             kept = [_mark(questions), *(msgspec.json.decode(raw) for raw in raws)]
-            await self._steps.keep(f"asked-{self._asks}", kept)
+            await self._steps.put(f"asked-{self._asks}", kept)
         return raws
 
     async def _known(self, questions: Sequence[Question[Any]]) -> list[Raw] | None:

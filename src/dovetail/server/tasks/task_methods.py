@@ -196,7 +196,7 @@ class TaskMethods:
             await self._attend(job, channel)
             task = job.machine
         elif not task.ended and self.tasks.durable is not None:
-            async with self.tasks.durable.followed(task, call) as job:
+            async with self.tasks.durable.follow(task, call) as job:
                 await self._attend(job, channel)
             task = job.machine
         return self._outcome(task, call)

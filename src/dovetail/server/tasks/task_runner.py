@@ -66,7 +66,7 @@ class Tasks:
         self._executor: Executor = InProcessExecutor(server.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
         self._roster = Roster(server, self._kept)
-        follow = None if self.durable is None else self.durable.followed
+        follow = None if self.durable is None else self.durable.follow
         self._dependencies = Dependencies(self._load, self.job, follow)
 
     # --- beginning ----------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Tasks:
         """Write all that is kept of a new task; again, where there was no room for a part of it."""
         await self._save(job)
         if self.durable is not None:
-            await (self.durable.hand_over(job) if job.machine.queued else self.durable.hold(job))
+            await (self.durable.dispatch(job) if job.machine.queued else self.durable.acquire(job))
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -251,7 +251,7 @@ class Tasks:
     async def _let_go(self, job: Job) -> None:
         if self.durable is not None:
             # A lease that is not given back keeps all others away while it lasts.
-            await run_to_completion(self.durable.let_go(job))
+            await run_to_completion(self.durable.release(job))
 
     def _left_to_others(self, job: Job) -> bool:
         """Whether another worker does it, or will once this one has stopped."""
@@ -423,7 +423,7 @@ class Tasks:
     async def close(self) -> None:
         """Stop all work: tasks that were running have failed."""
         if self.durable is not None:
-            await self.durable.rest()  # or it would take up what was just left
+            await self.durable.stop_heartbeat()  # or it would take up what was just left
         await self._executor.close()
         self._jobs.clear()
         if self.durable is not None:
@@ -468,7 +468,7 @@ class Tasks:
         if not kept:
             self.lost(job.machine.id)
         elif self.durable is not None:
-            await self.durable.changed(job.machine.id)
+            await self.durable.publish_change(job.machine.id)
 
     # --- other workers ------------------------------------------------------------------------------------
 

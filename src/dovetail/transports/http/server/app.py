@@ -375,7 +375,7 @@ class HttpApp:
             from .sse_transport import SseTransport
 
             shared = self.session_handler.shared
-            self.state.sse_transport = SseTransport(self._parts, None if shared is None else shared.mail)
+            self.state.sse_transport = SseTransport(self._parts, None if shared is None else shared.bus)
         return self.state.sse_transport
 
     async def _sse(self, exchange: Exchange) -> bool:

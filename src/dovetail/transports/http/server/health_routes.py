@@ -37,7 +37,7 @@ class HealthRoutes:
         code, headers = (200, ()) if status == "ready" else (503, (("retry-after", "1"),))
         known = self._guard.refusal(exchange.local, exchange.headers) is None
         if known and "application/json" in exchange.headers.get("accept", ""):
-            body = msgspec.json.encode({"status": status, "components": health.told()})
+            body = msgspec.json.encode({"status": status, "components": health.describe()})
             await exchange.answer(code, body, headers)
         else:
             await exchange.answer(code, f"{status}\n".encode(), headers, TEXT_TYPE)

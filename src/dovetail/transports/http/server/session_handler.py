@@ -227,7 +227,9 @@ class SessionHandler:
         exchange, kind = posted.exchange, event.kind if isinstance(event, Violation) else ""
         if self.shared is not None:
             try:
-                if kind == "unknown_answer" and await self.shared.pass_on(live, posted.frame, posted.body):
+                if kind == "unknown_answer" and await self.shared.forward_response(
+                    live, posted.frame, posted.body
+                ):
                     kind, event = "", []
                 elif kind == "unknown_cancel":
                     self.shared.cancel(live, posted.body)
@@ -305,7 +307,7 @@ class SessionHandler:
 
         live.session.notify = notify
         if shared is not None:
-            shared.entered(live)
+            shared.added(live)
             live.session.save = partial(shared.save, live)
 
     async def _refuse_subscribing(self, live: LiveSession, call: Call, exchange: Exchange) -> None:
@@ -324,7 +326,7 @@ class SessionHandler:
             await self._settle(live, events, posted)
             return
         if self.shared is not None:
-            await self.shared.pass_on_array(live, events, posted.body)
+            await self.shared.forward_batch(live, events, posted.body)
         calls = [event for event in events if isinstance(event, Call)]
         answer: bytes | None = next((event.data for event in events if isinstance(event, Reply)), None)
         self._take(live, events)

@@ -277,7 +277,7 @@ class Sessions:
 
     def endpoint(self, principal: Principal | None, session: Session | None = None) -> Endpoint:
         """Create the endpoint of a session. With a store, the ids of its requests name this process."""
-        next_id = None if self.shared is None else self.shared.mail.next_id
+        next_id = None if self.shared is None else self.shared.bus.next_id
         admission, limits = self._service.admission, self.limits.on_events()
         return Endpoint(admission, limits, next_id, principal=principal, session=session)
 
@@ -336,7 +336,7 @@ class Sessions:
         if principal is not None and not self._owned[principal].size:
             del self._owned[principal]
         if self.shared is not None:
-            self.shared.left(entry)
+            self.shared.removed(entry)
         entry.close()
         self._service.session_closed(entry.session)
         entry.session.notify = entry.session.save = (

@@ -23,7 +23,7 @@ from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
 if TYPE_CHECKING:
-    from ....cluster.message_bus import Done, MessageBus, Posted
+    from ....cluster.message_bus import Acknowledgement, MessageBus, SseMessage
     from .app_state import AppParts
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -66,9 +66,9 @@ class SseTransport:
         """Headers that are never sent through a store. The other process uses those of the stream."""
         self._mail = mail
         if mail is not None:
-            from ....cluster.message_bus import Posted  # one process alone needs none of this
+            from ....cluster.message_bus import SseMessage  # one process alone needs none of this
 
-            mail.handlers[Posted] = self._arrived
+            mail.handlers[SseMessage] = self._arrived
         self._options = parts.options
         self._streams = parts.streams
         self._live: dict[str, tuple[Duplex, Principal | None]] = {}
@@ -80,7 +80,7 @@ class SseTransport:
         if busy is not None:
             await refuse(exchange, admission, busy, status=503)
             return
-        id = secrets.token_urlsafe(24) + ("" if self._mail is None else f".{self._mail.me}")
+        id = secrets.token_urlsafe(24) + ("" if self._mail is None else f".{self._mail.worker_id}")
         stream = EventStream(exchange, limits.max_write_buffer_bytes, self._options.write_timeout)
         stream.principal = principal
         scope = {**exchange.scope, "transport": "sse"}
@@ -146,18 +146,20 @@ class SseTransport:
     async def _pass_on(self, id: str, owner: str | None, body: bytes, headers: Fields) -> bool:
         """Forward a message to the process that has the stream; True if that process has accepted it."""
         worker = id.partition(".")[2]
-        if self._mail is None or worker in ("", self._mail.me):
+        if self._mail is None or worker in ("", self._mail.worker_id):
             return False
-        from ....cluster.message_bus import Done, Posted
+        from ....cluster.message_bus import Acknowledgement, SseMessage
 
         told = [(name, value) for name, value in headers if name not in self._credentials]
-        reply = await self._mail.ask(worker, Posted(id, owner, body, told))
-        return isinstance(reply, Done) and reply.well
+        reply = await self._mail.request(worker, SseMessage(id, owner, body, told))
+        return isinstance(reply, Acknowledgement) and reply.well
 
-    def _arrived(self, letter: Posted, sender: str) -> Done:
-        from ....cluster.message_bus import Done
+    def _arrived(self, letter: SseMessage, sender: str) -> Acknowledgement:
+        from ....cluster.message_bus import Acknowledgement
 
-        return Done(self._receive(letter.connection, letter.principal, letter.message, letter.headers))
+        return Acknowledgement(
+            self._receive(letter.connection, letter.principal, letter.message, letter.headers)
+        )
 
     async def close(self, seconds: float) -> None:
         """End every connection; calls in flight get ``seconds``."""
