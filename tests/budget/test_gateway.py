@@ -9,7 +9,7 @@ import dovetail
 from dovetail import Client, Server
 from dovetail.gateway import Proxy
 from dovetail.gateway.mounting import Mounts
-from dovetail.gateway.providers import ServerPart
+from dovetail.gateway.providers import ServerProvider
 from tests.budget.test_client_stream import SERVER
 from tests.budget.test_handle import MODERN, message
 from tests.support.aio import run
@@ -117,7 +117,7 @@ async def test_a_list_of_a_hundred_servers_is_kept_until_one_of_them_changes() -
             took = min(took, time.process_time() - begun)
         assert isinstance(front.composition, Mounts)
         part = front.composition.mounts[42].part
-        assert isinstance(part, ServerPart)
+        assert isinstance(part, ServerProvider)
         part.server.add_tool(lambda: "", name="late", description="d")
         assert await listed(front) == 1_001
     assert len(calls) <= LIST, "\n".join(calls)

@@ -119,7 +119,7 @@ def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_pa
         (tmp_path / ".env").write_text("DOVETAIL_PORT=y\n")
         assert "'y' is not an integer" in said(*words, "--http")
         (tmp_path / ".env").unlink()
-    assert "use --yes" in said("mcp.json", DOVETAIL_YES="1")
+    assert "confirm it with --yes" in said("mcp.json", DOVETAIL_YES="1")
 
 
 @run

@@ -89,7 +89,7 @@ def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["list", "mcp.json"], 2, "nobody has said that 'left' may run"),
+        (["list", "mcp.json"], 2, "the command of 'left' is not confirmed"),
         (["list", "nothing.json"], 1, "cannot be read"),
         (["list", "other.json"], 1, 'no "mcpServers" object'),
         (["list", "mcp.json", "--yes", "--header", "X: y"], 2, "cannot be used with a file of servers"),
@@ -116,7 +116,7 @@ def test_a_command_that_somebody_agreed_to_needs_no_word(servers: dict[str, Any]
     said = capsys.readouterr()
     listed = json.loads(said.out)
     assert [tool["name"] for tool in listed["tools"]] == ["left_add"]
-    assert "nobody has said that 'right' may run" in listed["failed"]["right"]["message"]
+    assert "the command of 'right' is not confirmed" in listed["failed"]["right"]["message"]
 
 
 def test_half_of_what_a_file_offers_is_no_contract(servers: dict[str, Any], capsys: Captured) -> None:

@@ -234,26 +234,26 @@ REFUSED: dict[str, tuple[Callable[[Bank], Any], str]] = {
     "audience": (lambda bank: setattr(bank, "audience", "another"), "invalid_target"),
     "expired": (lambda bank: setattr(bank, "spoil", lambda _: refusal("invalid_grant")), "invalid_grant"),
     "client": (lambda bank: setattr(bank, "spoil", lambda _: refusal("invalid_client")), "invalid_client"),
-    "down": (lambda bank: setattr(bank, "spoil", lambda _: Reply(503)), "the authorization server fails"),
+    "down": (lambda bank: setattr(bank, "spoil", lambda _: Reply(503)), "the authorization server failed"),
     "rubbish": (
         lambda bank: setattr(bank, "spoil", lambda _: Reply(200, JSON, b"[")),
-        "the authorization server fails",
+        "the authorization server failed",
     ),
     "slow": (
         lambda bank: setattr(bank, "spoil", lambda _: Reply(hang=True)),
-        "the authorization server fails",
+        "the authorization server failed",
     ),
     "the same": (
         lambda bank: setattr(bank, "spoil", lambda form: bank.answer(form["subject_token"])),
-        "the authorization server fails",
+        "the authorization server failed",
     ),
     "another kind": (
         lambda bank: setattr(bank, "spoil", lambda _: bank.answer("t", issued_token_type="urn:x:saml")),
-        "the authorization server fails",
+        "the authorization server failed",
     ),
     "not accepted behind": (
         lambda bank: setattr(bank, "spoil", lambda _: bank.answer("for-somebody-else")),
-        "the settings for it are not accepted",
+        "its configuration was rejected",
     ),
 }
 
@@ -269,9 +269,7 @@ async def test_without_an_exchanged_token_that_server_alone_is_away(
             spoil(bank)
             async with Client(url, auth="ann-token") as client:
                 assert await names(client) == ["plain_tool"]
-                with pytest.raises(
-                    DovetailError, match=f"no token for notes could be had: {reason}"
-                ) as error:
+                with pytest.raises(DovetailError, match=f"no access token for notes: {reason}") as error:
                     await client.call_tool("notes_who")
                 assert bank.base not in str(error.value)
                 assert (await client.call_tool("plain_tool")).text == "plain"
@@ -309,7 +307,7 @@ def test_what_is_wrong_with_an_exchange_is_said(changed: dict[str, Any], reason:
 
 def test_a_command_has_no_tokens_to_exchange() -> None:
     exchange = {"token_endpoint": "https://a.test/token", "client_id": "gate"}
-    with pytest.raises(ConfigError, match="URL only"):
+    with pytest.raises(ConfigError, match="an http or ws URL"):
         Gateway({"mcpServers": {"notes": {"command": "x", "auth": {"exchange": exchange}}}})
 
 

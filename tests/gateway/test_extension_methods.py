@@ -112,7 +112,7 @@ async def test_the_first_of_a_name_has_it_and_the_other_is_named(caplog: pytest.
     outer = Server("outer")
     outer.mount(acme("one"), prefix="one")
     outer.mount(acme("two"), prefix="two")
-    assert "the method 'acme/do' of server 'two' is left out: server 'one' has it already" in caplog.text
+    assert "the method 'acme/do' of server 'two' is left out: server 'one' already declares it" in caplog.text
     async with Client(outer) as client:
         assert (await client.request("acme/do"))["by"] == "one"
 

@@ -375,7 +375,7 @@ async def test_layers_of_an_entry_stand_around_its_calls_alone(tmp_path: Path) -
         ({"middleware": ["Braker"]}, "no middleware 'Braker'; use one of Audit, Caching"),
         ({"middleware": ["Rate"]}, "no middleware 'Rate'"),
         ({"middleware": [{"CircuitBreaker": {"failure": 3}}]}, "middleware CircuitBreaker"),
-        ({"memory": "lots"}, "no amount of memory"),
+        ({"memory": "lots"}, "is not a valid size"),
         ({"memory": 0}, ">= 1|> 0"),
         ({"start_timeout": 0}, "> 0"),
     ],

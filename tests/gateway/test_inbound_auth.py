@@ -150,7 +150,7 @@ async def test_tokens_that_never_change_come_from_the_environment(monkeypatch: p
         ({}, "issuer and the audience"),
         ({"issuer": "https://id.example"}, "issuer and the audience"),
         ({"issuer": "https://id.example", "audience": ""}, "issuer and the audience"),
-        ({"tokens": {"ann": " "}}, "has spaces"),
+        ({"tokens": {"ann": " "}}, "contains spaces"),
         ({"issuer": "http://id.example", "audience": AUDIENCE}, "issuer"),
         ({"isuer": "https://id.example"}, "isuer"),
         ({"tokens": {"ann": "${DOVETAIL_NOT_SET}"}}, "DOVETAIL_NOT_SET is not set"),

@@ -117,7 +117,7 @@ async def test_a_call_that_is_over_is_begun_again(tmp_path: Path, monkeypatch: p
         await call(here, "trip", back, "friday")
         monkeypatch.setattr("dovetail.gateway.suspended_calls.WORKER_RESPONSE_TIMEOUT", 0.01)
         late = (await call(there, "trip", back, "friday")).message["error"]
-        assert "begin again" in late["message"]
+        assert "start the call again" in late["message"]
     assert ended == ["trip"]
 
 

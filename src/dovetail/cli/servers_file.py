@@ -15,7 +15,7 @@ from ..telemetry.terminal_sanitizer import printable
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
-    from ..gateway.gateway_config import Entry
+    from ..gateway.gateway_config import ServerEntry
 
 _LOGS: Final = (logging.getLogger("dovetail.gateway"), logging.getLogger("dovetail.health"))
 
@@ -84,7 +84,7 @@ def telling_failed(command: str, client: Client) -> Generator[None]:
                 sys.stderr.write(f"dovetail {command}: {printable(name)!r} is not used: {why}\n")
 
 
-def _ask(entries: list[Entry]) -> None:
+def _ask(entries: list[ServerEntry]) -> None:
     """Ask at the terminal whether to run new commands, and store the decision."""
     from ..gateway.trust import is_trusted, trust
 

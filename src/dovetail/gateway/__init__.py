@@ -1,4 +1,9 @@
-"""Many servers as one: mounted, behind a proxy, bridged, behind a gateway."""
+"""Composition of servers: mounting, proxies, bridges, gateways and transforms.
+
+Start with `mounting` (servers in one process), `proxy` and `remote` (upstream servers), `gateway` (a file of
+servers) and `transform_chain` (what is listed and called). An *upstream* is a server that a proxy calls; a
+*downstream client* is a client of the proxy.
+"""
 
 from .clients import Clients
 from .gateway import Gateway

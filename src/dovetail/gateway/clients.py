@@ -1,4 +1,6 @@
-"""`Clients`: all servers of a file for a program, under their prefixes. One that fails does not stop the rest."""
+"""`Clients`: one client for all servers of a configuration file, each with its prefix. Failed servers are
+left out.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .gateway import Gateway, Source
 
 
 class Clients(Client):
-    """A `Client` of all servers that ``source`` names: the path of an ``mcp.json``, or what one holds.
+    """A `Client` for all servers of ``source``: the path of an ``mcp.json``, or its content.
 
     ```python
     async with Clients("mcp.json") as clients:
@@ -25,5 +27,5 @@ class Clients(Client):
 
     @property
     def failed(self) -> dict[str, DovetailError]:
-        """The servers that cannot be reached now, and why; their tools come back by themselves."""
+        """The unreachable servers, with the reason. Their tools return when they reconnect."""
         return self.gateway.failed

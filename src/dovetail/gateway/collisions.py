@@ -1,4 +1,4 @@
-"""Two of a kind under one name: refused as soon as both are known, reported where it shows later."""
+"""Name collisions of components: refused at registration if known then, otherwise logged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import RegistrationError
 from ..server.composition import ListName
 from .naming import LISTINGS_KEPT
-from .providers import Part, ServerPart, Shown
+from .providers import ComponentList, ComponentProvider, ServerProvider
 from .selectors import KINDS, Traits
 from .transforms import View
 
@@ -20,7 +20,7 @@ log = logging.getLogger("dovetail.gateway")
 
 
 class Collisions:
-    """Those of one server that were reported, so that each is once."""
+    """The reported collisions of one server; each is logged once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -30,8 +30,8 @@ class Collisions:
             self._said.add(text)
             log.warning("%s", text)
 
-    def look(self, server: Server, views: Sequence[View], kind: ListName, there: Shown) -> None:
-        """Report what is left out of a list because another was given its name."""
+    def look(self, server: Server, views: Sequence[View], kind: ListName, there: ComponentList) -> None:
+        """Report components that are left out because another one was renamed to their name."""
         own = f"server {server.name!r}"
         for definition in there.entries:
             traits = Traits.of(definition, kind)
@@ -39,13 +39,13 @@ class Collisions:
             if found is not None:
                 name, taker = found
                 self.report(
-                    f"{name!r} of {there.origins.get(traits.key, own)} is left out: "
-                    f"{taker!r} of {there.origins.get(taker, own)} was given its name"
+                    f"{name!r} of {there.origins.get(traits.key, own)} is left out of the list: "
+                    f"{taker!r} of {there.origins.get(taker, own)} was renamed to its name"
                 )
 
 
 def _lost(views: Iterable[View], traits: Traits) -> tuple[str, str] | None:
-    """The name that something loses on its way through the views, and to whom."""
+    """Return the name that a component loses in the views, and the component that takes it."""
     name = traits.key
     for view in views:
         if not view.chooses(name, traits):
@@ -57,7 +57,7 @@ def _lost(views: Iterable[View], traits: Traits) -> tuple[str, str] | None:
 
 
 def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
-    """What is there before the server's views, as far as nobody has to be asked: its name, and whose it is."""
+    """Return the components before the views that are known without a request, with their origin."""
     for entry in server.register.table(kind):
         traits = Traits.of(entry.definition, kind)
         yield traits.key, traits, f"server {server.name!r}"
@@ -66,9 +66,9 @@ def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
             yield mount.naming.renamed(kind, name), traits, mount.part.label
 
 
-def shown_by(part: Part, kind: ListName) -> Iterator[tuple[str, Traits]]:
-    """What a server in this process shows under its own names; nothing is known of others."""
-    if isinstance(part, ServerPart):
+def shown_by(part: ComponentProvider, kind: ListName) -> Iterator[tuple[str, Traits]]:
+    """Return the components that a server in this process lists. Those of upstreams are not known."""
+    if isinstance(part, ServerProvider):
         transforms = part.server.transforms
         for name, traits, _ in known(part.server, kind):
             names = [name] if transforms is None else transforms.names(name, traits, ())
@@ -77,10 +77,10 @@ def shown_by(part: Part, kind: ListName) -> Iterator[tuple[str, Traits]]:
 
 
 def settle(server: Server, view: View) -> None:
-    """Find out what ``rename`` of a new view means, now that it is known what there is.
+    """Resolve the names in ``rename`` of a new view.
 
     Raises:
-        RegistrationError: a name that it gives is taken; the message says by whom.
+        RegistrationError: a new name is in use; the message says by which component.
     """
     there: dict[ListName, dict[str, tuple[Traits, str]]] = {kind: {} for kind in KINDS}
     for kind, found in there.items():
@@ -94,10 +94,10 @@ def settle(server: Server, view: View) -> None:
             if taker is None or not view.chooses(name, traits):
                 continue
             if taker not in found and any(taker in others for others in there.values()):
-                view.leave_name(taker, kind)  # a tool is meant, and this is a prompt
+                view.leave_name(taker, kind)  # the name is that of a tool, and this is a prompt
                 continue
             of = f" of {found[taker][1]}" if taker in found else ""
             raise RegistrationError(
-                f"{view.outer(name, kind)!r}, as {taker!r}{of} would be called, is taken by {origin}: "
-                "rename that one too, or leave it out"
+                f"cannot rename {taker!r}{of} to {view.outer(name, kind)!r}: the name is used by {origin}; "
+                "rename or exclude that component too"
             )

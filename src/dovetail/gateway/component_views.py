@@ -1,7 +1,7 @@
-"""Prompts, resources and templates on their way through the views of a server; `transform_chain.py` has the tools.
+"""Views of prompts, resources and templates; `transform_chain` has those of tools.
 
-What can be listed can be used, and nothing else: a prompt is asked for by its name, an address is that of a resource or
-one that a template matches. What neither is in a list is taken at its word, and left out where only some are shown.
+A component can be used exactly if it can be listed: a prompt by its name, a resource by its URI or a matching
+template. A URI that no list contains is passed on unchanged, and refused where ``include`` limits the list.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..server.list_pages import Listing
 from ..server.registry.uri_templates import UriTemplate
 from ..wire.methods import METHODS
 from .naming import LISTINGS_KEPT, relocated
-from .providers import Shown, own_entries
+from .providers import ComponentList, own_entries
 from .selectors import Traits
 from .visibility import Rules, admits
 
@@ -51,35 +51,35 @@ _NAMES: Final[Mapping[ListName, str]] = {
 
 
 _WITH_ADDRESSES: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Requests whose results may have addresses in them."""
+"""Methods whose results may contain URIs."""
 
 
 class ListedOthers(Struct, frozen=True):
-    """What a caller is shown of one kind, and what is there."""
+    """The components of one kind: all of them, and those listed for a caller."""
 
-    shown: Shown
+    shown: ComponentList
     listing: Listing
     there: Mapping[str, Traits]
     templates: tuple[tuple[UriTemplate | None, Traits], ...]
-    """None for a stranger's, of a kind that we do not read: nobody is let through by it, but kept out."""
+    """None for templates of upstreams with an unknown syntax: they can exclude a URI, but not admit it."""
 
 
 class Components:
-    """The pipeline of everything but tools."""
+    """The views of prompts, resources and templates."""
 
     def __init__(self, server: Server, transforms: TransformChain) -> None:
         self._server, self._transforms = server, transforms
         self._kept: OrderedDict[Any, ListedOthers] = OrderedDict()
 
     def concerns(self, kind: ListName) -> bool:
-        """Whether anything of ``kind`` is changed, or may be."""
+        """Return whether a view may change components of ``kind``."""
         transforms = self._transforms
         return transforms.visibility is not None or any(view.concerns(kind) for view in transforms.views)
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def listed(self, kind: ListName, call: Call) -> ListedOthers:
-        """What is there of ``kind``, and what of it is shown."""
+        """Return the components of ``kind``, and those listed for the caller."""
         server, rules = self._server, await self._transforms.rules(call)
         composition = server.composition
         there = (
@@ -91,7 +91,7 @@ class Components:
         if kept is None or kept.shown.version != version:
             self._transforms.collisions.look(server, self._transforms.views, kind, there)
             traits = {one.key: one for one in (Traits.of(each, kind) for each in there.entries)}
-            shown = Shown(version, self._built(kind, there, traits, rules))
+            shown = ComponentList(version, self._built(kind, there, traits, rules))
             entries = shown.entries
             listing = Listing(
                 server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
@@ -102,7 +102,9 @@ class Components:
                 self._kept.popitem(last=False)
         return kept
 
-    def _built(self, kind: ListName, there: Shown, traits: Mapping[str, Traits], rules: Rules) -> list[Any]:
+    def _built(
+        self, kind: ListName, there: ComponentList, traits: Mapping[str, Traits], rules: Rules
+    ) -> list[Any]:
         found: dict[str, Any] = {}
         for definition, one in zip(there.entries, traits.values(), strict=True):
             names = self._transforms.names(one.key, one, rules)
@@ -115,10 +117,11 @@ class Components:
             found.setdefault(names[-1], definition)
         return list(found.values())
 
-    # --- use ----------------------------------------------------------------------------------------------------------
+    # --- lookup
+    # -------------------------------------------------------------------------------------------------------
 
     async def find_prompt(self, name: str, call: Call) -> str | None:
-        """The name of a prompt before all views; None for one that is not shown to the caller."""
+        """Return the original name of a prompt, or None if it is not visible to the caller."""
         inner = self._transforms.before(name, "prompts")
         if inner is None:
             return None
@@ -131,7 +134,7 @@ class Components:
         )
 
     async def find_address(self, uri: str, call: Call) -> str | None:
-        """The address before all views; None for one that is not shown to the caller."""
+        """Return the original URI, or None if it is not visible to the caller."""
         inner = self.inner_uri(uri)
         if inner is None:
             return None
@@ -151,7 +154,7 @@ class Components:
         return None if resource and self._transforms.names(inner, resource, rules) is None else inner
 
     def _reading(self, inner: str, listed: ListedOthers) -> Iterable[tuple[UriTemplate | None, Traits]]:
-        """The template that reads an address here; elsewhere all that may: which of them does is not known."""
+        """Return the template that reads a local URI, or all templates of upstreams that may match it."""
         own = self._server.register.find_resource(inner)
         if own is not None:
             return [(each, traits) for each, traits in listed.templates if traits.key == own[0].name]
@@ -166,7 +169,7 @@ class Components:
         ]
 
     def _spellings(self, template: UriTemplate, inner: str, rules: Rules) -> Iterable[str]:
-        """An address, and whatever of those that are named stands for the same values of its template."""
+        """Yield a URI, and the excluded URIs with the same template values."""
         views, values = self._transforms.views, template.match(inner)
         named = [(name, None) for _, selection in rules for name in selection.names("resources")]
         before = [(name, place) for place, view in enumerate(views) for name in view.left_out]
@@ -174,7 +177,7 @@ class Components:
         return [inner, *(one for one in known if one is not None and template.match(one) == values)]
 
     def _left_out(self, inner: str, rules: Rules) -> bool:
-        """Whether this one address is named among what is not shown."""
+        """Return whether this URI is excluded by name."""
         alone, name = Traits(inner, kind="resources"), inner
         for view in self._transforms.views:
             if view.leaves_out(name, alone):
@@ -183,23 +186,23 @@ class Components:
         return not admits(rules, name, alone)
 
     def inner_uri(self, uri: str, place: int | None = None) -> str | None:
-        """An address before all views, or those before this place; None for one that is called something else now."""
+        """Return the URI before all views, or before view number ``place``. None: it was renamed."""
         found: str | None = uri
         for view in reversed(self._transforms.views[:place]):
             found = None if found is None else view.inner_uri(found)
         return found
 
     def outer_uri(self, uri: str) -> str:
-        """An address after all views."""
+        """Return the URI after all views."""
         for view in self._transforms.views:
             uri = view.outer_uri(uri)
         return uri
 
     async def address(self, uri: str, call: Call) -> str:
-        """The same as `find_address`.
+        """Return the original URI.
 
         Raises:
-            ProtocolError: it is not shown to the caller.
+            ProtocolError: it is not visible to the caller.
         """
         found = await self.find_address(uri, call)
         if found is None:
@@ -207,10 +210,10 @@ class Components:
         return found
 
     async def prompt(self, call: Call) -> Call:
-        """``prompts/get`` with the name before all views.
+        """Return ``prompts/get`` with the original name.
 
         Raises:
-            ProtocolError: it is not shown to the caller.
+            ProtocolError: it is not visible to the caller.
         """
         name = call.params.name
         if not self.concerns("prompts"):
@@ -222,10 +225,10 @@ class Components:
         return call if found == name else call.with_params(replace(call.params, name=found))
 
     async def resource(self, call: Call) -> Call:
-        """``resources/read`` with the address before all views.
+        """Return ``resources/read`` with the original URI.
 
         Raises:
-            ProtocolError: it is not shown to the caller.
+            ProtocolError: it is not visible to the caller.
         """
         uri = call.params.uri
         if (self._transforms.response_limit is not None and uri.startswith(REST)) or not (
@@ -236,7 +239,7 @@ class Components:
         return call if found == uri else call.with_params(replace(call.params, uri=found))
 
     def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
-        """A result with the addresses that clients know."""
+        """Return a result with the URIs that clients know."""
         if call.method not in _WITH_ADDRESSES or not any(view.moves for view in self._transforms.views):
             return result
         if isinstance(result, Raw):
@@ -246,7 +249,7 @@ class Components:
         return relocated(result, self.outer_uri)
 
     async def referred(self, ref: Any, call: Call) -> Any:
-        """What a completion is for, as it is called before all views; None for what is not shown to the caller."""
+        """Return the original reference of a completion, or None if it is not visible to the caller."""
         if isinstance(ref, ToolReference):
             found = await self._transforms.find(ref.name, call)
             return None if found is None else replace(ref, name=found.key)
@@ -257,7 +260,7 @@ class Components:
             return ref
         inner = self._transforms.before(ref.uri, "templates")
         traits = None if inner is None else (await self.listed("templates", call)).there.get(inner)
-        if inner is None or traits is None:  # an address of a template, or of nobody
+        if inner is None or traits is None:  # a URI of a template, or unknown
             uri = await self.find_address(ref.uri, call)
             return None if uri is None else replace(ref, uri=uri)
         names = self._transforms.names(inner, traits, await self._transforms.rules(call))

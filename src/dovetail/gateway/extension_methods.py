@@ -1,7 +1,7 @@
-"""Methods that authors of mounted servers added to the protocol, answered by the server they are mounted in.
+"""Extension methods of mounted servers and proxies, served by the parent server.
 
-They keep their names, by which clients know them: no prefix stands before them. What a server was given itself comes
-first, then the first that is mounted; a later one of the same name is left out, and said so.
+They keep their names without a prefix. If several servers declare a method, that of the parent wins, then
+that of the first mounted server; the others are logged.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ..model.meta import APPS_EXTENSION, IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION
 from ..server.registry.custom_methods import check_name, extension_of
 from ..wire.methods import NOT_REMOVED, CustomParams, Method, Reader
 from .collisions import Collisions
-from .providers import Mount, Part, ServerPart
+from .providers import ComponentProvider, Mount, ServerProvider
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
 _OURS: Final = frozenset({APPS_EXTENSION, IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION})
-"""Extensions that a server offers by what it does itself, whatever is mounted in it."""
+"""Extensions that the parent server implements for all mounted servers."""
 
 
-class OwnMethods:
-    """Those of what is mounted in one server."""
+class ExtensionMethods:
+    """The extension methods of the servers mounted in one server."""
 
     def __init__(self, server: Server, collisions: Collisions) -> None:
         self._server, self._collisions = server, collisions
         self._adopted: dict[str, tuple[Mount, Method]] = {}
 
     def adopt(self, mounts: Iterable[Mount]) -> None:
-        """Answer and offer what there is of them now. A capability that was offered once stays."""
+        """Register new extension methods and capabilities. A capability stays once it was offered."""
         server = self._server
         offers, found, before = server.admission.methods, dict[str, tuple[Mount, Method]](), self._adopted
         own = {
@@ -51,7 +51,9 @@ class OwnMethods:
                     continue  # the same server, mounted twice
                 if name in own or name in found:
                     other = f"server {server.name!r}" if name in own else found[name][0].part.label
-                    text = f"the method {name!r} of {mount.part.label} is left out: {other} has it already"
+                    text = (
+                        f"the method {name!r} of {mount.part.label} is left out: {other} already declares it"
+                    )
                     self._collisions.report(text)
                 else:
                     found[name] = mount, row
@@ -68,20 +70,20 @@ class OwnMethods:
         server.admission.set_capabilities(server.capabilities)
 
     def receive_notification(self, notice: Notice) -> None:
-        """Hand a notification to the server whose author wants to hear of it."""
+        """Forward a notification to the server that declares it."""
         found = self._adopted.get(notice.method)
-        if found is not None and isinstance(found[0].part, ServerPart):
+        if found is not None and isinstance(found[0].part, ServerProvider):
             found[0].part.server.receive_notification(notice)
 
 
 def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[str, Method]:
-    """Methods of a server behind that are passed on, by name: alone, or each with the capability it belongs to.
+    """Return the extension methods that a proxy forwards, by name, each optionally with its capability.
 
     Raises:
-        RegistrationError: a name belongs to the protocol, or is none.
+        RegistrationError: a name is not valid, or belongs to the protocol.
     """
     if isinstance(named, str):
-        raise RegistrationError(f"a list of methods is wanted, not the text {named!r}")
+        raise RegistrationError(f"expected a list of methods, not the string {named!r}")
     pairs: Mapping[str, str | None] = {}
     if isinstance(named, Mapping):
         pairs = cast("Mapping[str, str | None]", named)
@@ -105,7 +107,7 @@ def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[s
 
 
 def _members(raw: bytes | Raw) -> dict[str, Any]:
-    """All members of a result but its type, which the revision in front may not know."""
+    """Return all members of a result except its type, which the downstream revision may not know."""
     members = _decode_members(raw)
     members.pop("resultType", None)
     return members
@@ -115,11 +117,11 @@ _decode_members: Callable[[bytes | Raw], dict[str, Any]] = msgspec.json.Decoder(
 _MEMBERS: Final = Reader(_members)
 
 
-def _capabilities(part: Part) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What an author declared beside the protocol; of a server behind, what goes with methods that are passed on."""
+def _capabilities(part: ComponentProvider) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the extension capabilities of a server; for an upstream, those of forwarded methods."""
     declared = part.capabilities
     paths = {row.capability for row in part.added.values() if row.capability is not None}
-    if isinstance(part, ServerPart):
+    if isinstance(part, ServerProvider):
         paths |= {f"extensions.{name}" for name in (declared.extensions or {}).keys() - _OURS}
         paths |= {f"experimental.{name}" for name in declared.experimental or ()}
     for path in sorted(paths):
@@ -128,7 +130,7 @@ def _capabilities(part: Part) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _declared(capabilities: Capabilities, path: str) -> Mapping[str, Any] | None:
-    """The settings of what `Server.add_capability` calls ``path``; None where it is not declared."""
+    """Return the settings of the capability ``path``, or None if it is not declared."""
     head, _, name = path.partition(".")
     if head == "extensions":
         return capabilities.extension(name)

@@ -1,9 +1,10 @@
-"""One call on its way through a proxy, whatever is spoken in front and behind.
+"""`ForwardedCall`: one call that a proxy forwards, between any two revisions.
 
-A modern server behind ends the call with its questions: a modern client in front gets them as they are (with the
-state of the server behind inside our own), a legacy one is asked on the stream of its call. A legacy server behind
-asks in the middle of the call: a legacy client in front is asked the same; for a modern one the call behind is held
-open (`suspended_calls.py`) until the client comes back with the answers. In a task the task asks.
+A modern upstream answers a call with input requests. A modern downstream client gets them unchanged, with the
+upstream's request state inside the proxy's. A legacy client gets them as requests on the stream of its call.
+A legacy upstream sends requests during the call. A legacy downstream client gets them unchanged. For a modern
+client the upstream call is suspended (`suspended_calls`) until the client sends its responses. A task sends
+its own input requests.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ from ..wire.unknown_fields import encode_with_original, has_unknown, original_me
 
 if TYPE_CHECKING:
     from ..server.server import Server
-    from .suspended_calls import HeldCall
+    from .suspended_calls import SuspendedCall
     from .upstream import Upstream
 
 LONGEST_NAME: Final = 1_000
-"""Characters of a name or URI of an upstream server; a component with a longer one is left out."""
+"""Characters of a name or URI of an upstream component; longer ones are left out."""
 
 
 log = logging.getLogger("dovetail.gateway")
@@ -68,19 +69,19 @@ log = logging.getLogger("dovetail.gateway")
 _T = TypeVar("_T")
 
 _OURS: Final = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, LOG_LEVEL})
-"""What of ``_meta`` belongs to one connection and is not passed on."""
+"""Members of ``_meta`` that belong to one connection and are not forwarded."""
 _HARMLESS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
-"""Requests that do no harm when they are made twice."""
+"""Methods that may be repeated."""
 
-current: ContextVar[Passing | None] = ContextVar("dovetail_passing", default=None)
-"""The call on whose exchange a question of the server behind came."""
+current: ContextVar[ForwardedCall | None] = ContextVar("dovetail_passing", default=None)
+"""The call whose exchange received a server-to-client request of the upstream."""
 
 
-class Passing:
-    """A call of a client in front, to be answered by a server behind."""
+class ForwardedCall:
+    """A call of a downstream client that an upstream answers."""
 
-    held: HeldCall | None = None
-    """The call behind, while it waits for a client that has to come back."""
+    held: SuspendedCall | None = None
+    """The upstream call while it waits for the client's next request."""
     _detached = False
     _detaching: asyncio.Lock | None = None
 
@@ -90,24 +91,24 @@ class Passing:
         self.call = call
         self.channel = channel
 
-    def beside(self, call: Call, channel: Channel) -> Passing:
-        """The same way for another call."""
-        return Passing(self.server, self.upstream, call, channel)
+    def beside(self, call: Call, channel: Channel) -> ForwardedCall:
+        """Return a forwarded call to the same upstream for another call."""
+        return ForwardedCall(self.server, self.upstream, call, channel)
 
     @property
     def own_row(self) -> Method | None:
-        """What is known of the method, where it is none of the protocol's."""
+        """The method, if it is an extension method."""
         return self.upstream.added.get(self.call.method)
 
-    def take_over(self, other: Passing) -> None:
-        """Go on as ``other``, with which the client in front came back."""
+    def take_over(self, other: ForwardedCall) -> None:
+        """Continue with the call of ``other``, which the client sent next."""
         self.call, self.channel = other.call, other.channel
 
     async def run(self) -> Struct | Raw:
-        """The result, or the questions that stand in its way.
+        """Return the result, or the input requests.
 
         Raises:
-            DovetailError: what the server behind answered, or why it did not.
+            DovetailError: the error of the upstream, or the reason why it did not respond.
         """
         call, params = self.call, self.call.params
         if call.revision.modern and params.__class__ in _MAY_ASK and params.request_state is not UNSET:
@@ -127,14 +128,14 @@ class Passing:
         return await self._go_on(params, result) if type(result) is m.InputRequiredResult else result
 
     async def _go_on(self, params: Any, result: Struct | Raw) -> Struct | Raw:
-        """What comes after a modern server behind has asked."""
+        """Continue after a modern upstream has requested input."""
         for count in range(self.server.limits.max_input_rounds):
             if type(result) is not m.InputRequiredResult:
                 return result
             if self.call.revision.modern and not self._detached:
                 return self._ask_in_front(result)
             requests = result.input_requests or {}
-            if not requests:  # the server behind sheds load, and wants to be asked again
+            if not requests:  # load shedding of the upstream: retry later
                 await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
             answers = {key: await self._answer(request) for key, request in requests.items()}
             params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
@@ -144,10 +145,10 @@ class Passing:
             if successor is not None and successor.modern:
                 self.upstream = successor
             result = await self.send(params)
-        raise Refusal(1004, message="the server behind has asked too often")
+        raise Refusal(1004, message="the upstream server requested input too many times")
 
     def rounds(self) -> InputRounds:
-        """What is known of the questions of this call in front."""
+        """Return the input rounds of the downstream call."""
         server = self.server
         lifetime = server.state_lifetime
         return InputRounds(
@@ -172,33 +173,38 @@ class Passing:
         return Raw(msgspec.json.encode(encode_with_original(answer)))
 
     async def ask(self, method: str, params: Any) -> Struct:
-        """Put a question of the server behind to the client in front.
+        """Send a server-to-client request of the upstream to the downstream client.
 
         Raises:
-            ProtocolError: it cannot be asked that, or said no.
+            ProtocolError: the client does not support it, or rejected it.
         """
         question = prepare_input_for(method, params)
         if not self.call.capabilities.has(question.need):
-            reason = f"the client in front cannot be asked: it lacks {question.need}"
+            reason = f"the downstream client does not support this request: it lacks {question.need}"
             raise ProtocolError("method_not_found", reason)
         if self.held is not None:
             return await self.held.ask(question)
         asking = self.channel.asking
         if asking is not None:
             if self.call.revision.modern:
-                await self._detach()  # the call behind cannot be begun again with the answer: the task asks
+                # the upstream call cannot be repeated with the response: the task requests input
+                await self._detach()
             question = prepare_input_for(method, without_original(params))
             (answer,) = await asking.ask([PlainQuestion(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
             return await self.channel.request(method, params or m.RequestParams())
         except ServerRequestsNotSupported as error:
-            raise ProtocolError("method_not_found", "the client in front cannot be asked here") from error
+            raise ProtocolError(
+                "method_not_found", "the downstream client cannot receive requests here"
+            ) from error
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     async def open_to_questions(self, work: Awaitable[_T]) -> _T:
-        """Wait for ``work``; meanwhile a question without a sign of whose it is may be for this client."""
+        """Wait for ``work``. Meanwhile, a server-to-client request without a related call may belong to this
+        client.
+        """
         active = self.upstream.active
         active[self] = None
         try:
@@ -210,7 +216,7 @@ class Passing:
             active.pop(self, None)
 
     async def send(self, params: Any) -> Struct | Raw:
-        """One request to the server behind, and its answer: raw where both sides speak the same revision."""
+        """Send a request upstream and return its result; raw if both sides use the same revision."""
         call, upstream, channel = self.call, self.upstream, self.channel
         name, params, meta = self._passed_on(params)
         own = upstream.added.get(call.method)
@@ -258,10 +264,11 @@ class Passing:
         return result if channel.asking is None else without_original(result)
 
     def _refused(self, error: ProtocolError) -> Struct:
-        """A failed tool where the client lacks what is asked for and its revision has no error that says so.
+        """Return a tool error if the client lacks a capability and its revision has no protocol error for
+        that.
 
         Raises:
-            ProtocolError: every other error of the server behind, with the code its kind has in front.
+            ProtocolError: any other error of the upstream, with the code of the downstream revision.
         """
         call = self.call
         called = call.method == "tools/call" and not call.revision.modern
@@ -271,7 +278,7 @@ class Passing:
         raise _in_front(error, modern=self.upstream.modern) from error
 
     def _passed_back(self, result: Raw) -> Struct | Raw:
-        """A result as it came, or as the revision in front writes it, where it need not be read for that."""
+        """Return a result unchanged or converted to the downstream revision, without decoding if possible."""
         call, codec, data = self.call, self.upstream.codec, bytes(result)
         row = METHODS[call.method]
         assert codec is not None
@@ -282,11 +289,11 @@ class Passing:
                 if passed is not None:
                     return passed
         except UNREADABLE:
-            pass  # it says itself why
+            pass  # decoding below reports the error
         return codec.decode_result(row, result)
 
     def _passed_on(self, params: Any) -> tuple[str | None, Any, dict[str, Any]]:
-        """The name of the tool that is called, if one is, the params and the metadata that go to the server behind."""
+        """Return the tool name (if any), the params and the metadata for the upstream."""
         meta = self._meta()
         if self.call.method != "tools/call":
             return None, replace(params, meta=UNSET), meta
@@ -299,12 +306,12 @@ class Passing:
         return name, replace(params, meta=UNSET, task=task), meta
 
     async def _finish(self, created: Any) -> Struct:
-        """The server behind made a task of it: so do we where the client in front can have one; and wait."""
+        """Follow a task that the upstream created, as a task of the downstream client if it supports tasks."""
         await self._detach()
         handle = self.upstream.client.follow_task(created)
         try:
             result = await self.open_to_questions(handle.within(None))
-            if result.meta and RELATED_TASK in result.meta:  # a name that is known behind alone
+            if result.meta and RELATED_TASK in result.meta:  # a task id of the upstream
                 del result.meta[RELATED_TASK]
             return result
         except asyncio.CancelledError:
@@ -314,7 +321,7 @@ class Passing:
             raise _unreachable(error, self.upstream.name) from error
 
     async def _detach(self) -> None:
-        """Let the call in front become a task, once for all questions that come at the same time."""
+        """Turn the downstream call into a task, once for concurrent input requests."""
         self._detaching = self._detaching or asyncio.Lock()
         async with self._detaching:
             if not self._detached:
@@ -322,27 +329,29 @@ class Passing:
                 self._detached = self.channel.asking is not None
 
     def _may_become_task(self) -> bool:
-        """A modern server makes no task of a call with a progress token, such as an idle limit would bring along."""
+        """Return whether the upstream may create a task: a modern one does not for calls with a progress
+        token.
+        """
         modern = self.upstream.modern and "extensions" in self.call.capabilities
         return modern and PROGRESS_TOKEN not in self.call.meta and self._takes_tasks()
 
     def _takes_tasks(self) -> bool:
-        """Whether a modern client in front is prepared to be given a task."""
+        """Return whether a modern downstream client accepts tasks."""
         call = self.call
         return call.revision.modern and TASKS_EXTENSION in (call.capabilities.get("extensions") or ())
 
     def _as_task(self, name: str) -> bool:
-        """Whether a server of 2025-11-25, which leaves that to its clients, is to make a task of what may be one."""
+        """Return whether to request a task from an upstream of 2025-11-25, where the client decides."""
         return name in self.upstream.as_task or (self.channel.asking is not None and self._takes_tasks())
 
     def _meta(self) -> dict[str, Any]:
-        """What goes along: the client's own metadata and, where each request says so, what the client can do."""
+        """Return the metadata for the upstream, with the capabilities of the downstream client."""
         call = self.call
         meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
         via = meta.get(VIA)
         meta[VIA] = [*via, self.upstream.mark] if isinstance(via, list) else [self.upstream.mark]
         if (carrier := self.server.admission.meta_provider) is not None:
-            meta |= carrier.request_meta()  # behind us it is on behalf of what we do
+            meta |= carrier.request_meta()  # trace context: upstream calls are children of this one
         if self.upstream.modern:
             front = call.capabilities
             if call.revision.modern:
@@ -362,7 +371,7 @@ class Passing:
         return self.server.log_level if level is None else level
 
     def log_level(self) -> Any:
-        """From which level on the client in front wants to hear; None for nothing."""
+        """Return the log level of the downstream client; None for no log messages."""
         call = self.call
         if call.revision.modern:
             return call.meta.get(LOG_LEVEL)
@@ -370,14 +379,14 @@ class Passing:
 
     def _progress(self, params: m.ProgressNotificationParams) -> None:
         if PROGRESS_TOKEN not in self.call.meta:
-            return  # the client came back without wanting to hear of it
+            return  # the client's next request did not ask for progress
         token = self.call.meta[PROGRESS_TOKEN]
         self.tell("notifications/progress", replace(params, progress_token=token, meta=original_meta(params)))
 
     def tell(self, method: str, params: Struct) -> None:
-        """Send a notification on the stream of this call; a stream that is gone hears nothing."""
+        """Send a notification on the stream of this call. A closed stream is ignored."""
         if self.channel.asking is not None:
-            params = without_original(params)  # what a task says is kept in another form
+            params = without_original(params)  # a task stores it in another form
         try:
             self.channel.notify(method, params)
         except DovetailError:
@@ -390,7 +399,7 @@ _MAY_ASK: Final = frozenset(
 
 
 def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:
-    """An error of the server behind, with the code its kind has in front."""
+    """Return an error of the upstream with the code of the downstream revision."""
     row = KINDS.get(error.kind)
     usual = None if row is None else row.modern if modern else row.legacy
     return ProtocolError(error.kind, error.message, data=error.data) if error.code == usual else error
@@ -399,7 +408,7 @@ def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:
 def _versioned(
     name: str, params: Struct, meta: dict[str, Any], upstream: Upstream
 ) -> tuple[str, Struct, dict[str, Any]]:
-    """A call of ``name@version``: other servers are told the version in ``_meta``."""
+    """Convert a call of ``name@version``: other servers expect the version in ``_meta``."""
     base, version = split(name)
     if version is None or base not in upstream.traits:
         return name, params, meta
@@ -407,12 +416,12 @@ def _versioned(
 
 
 def no_access(error: AuthError, label: str) -> ProtocolError:
-    """Why there is no authorization for a server behind, as far as it is anybody's business in front."""
+    """Return the error for a failed upstream authorization, without internal details."""
     log.warning("%s: %s", label, error.message)
-    settings = "the settings for it are not accepted" if error.fault == "client" else None
-    why = error.error or settings or "the authorization server fails"
+    settings = "its configuration was rejected" if error.fault == "client" else None
+    why = error.error or settings or "the authorization server failed"
     return ProtocolError(
-        "dependency_failed", f"no token for {label} could be had: {why}", data={"maybeExecuted": False}
+        "dependency_failed", f"no access token for {label}: {why}", data={"maybeExecuted": False}
     )
 
 
@@ -422,11 +431,12 @@ def _unreachable(
     if isinstance(error, AuthError):
         return no_access(error, label)
     maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
-    # What exactly went wrong names addresses and commands, which are nobody's business in front.
-    log.warning("%s did not answer: %s", label, error.message)
-    what = "went away"
+    # The details contain addresses and commands: log them, but do not send them downstream.
+    log.warning("upstream failed name=%s: %s", label, error.message)
     if isinstance(error, RequestTimeout):
-        what = "did not answer in time"
+        what = "timed out"
     elif isinstance(error, StateError):
         what = "is not connected"
+    else:
+        what = "went away"
     return ProtocolError("dependency_failed", f"{label} {what}", data={"maybeExecuted": maybe})

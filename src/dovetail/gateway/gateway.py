@@ -1,4 +1,6 @@
-"""`Gateway`: all servers of a file as one. A server that is down is left out, and comes back by itself."""
+"""`Gateway`: one server for all servers of a configuration file. Unreachable servers are left out and
+retried.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from ..settings import Timeouts
 from . import gateway_config
-from .gateway_config import ConfigError, Entry, SearchOptions
+from .gateway_config import ConfigError, SearchOptions, ServerEntry
 from .inbound_auth import read_callers
 from .mounting import Mounts
 from .proxy import Proxy
@@ -24,27 +26,27 @@ if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
 
 FILE_LOOK: Final = 1.0
-"""Seconds between looks at a gateway's file."""
+"""Seconds between checks of a gateway's configuration file."""
 
 
 log = logging.getLogger("dovetail.gateway")
 
 _CHAIN: Final = "DOVETAIL_GATEWAYS"
-"""The environment's member that tells a child which gateways have started it."""
+"""The environment variable with the gateways that started this child process."""
 _SHAPED: Final = ("rename", "describe", "hide", "preset_arguments", "default", "rename_arguments")
-"""Members of an entry that `Server.transform` takes as they are."""
+"""Members of an entry that are arguments of `Server.transform`."""
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class Gateway(Server):
-    """The servers that ``source`` names (a file, or what one holds), each behind a `Proxy` under its prefix.
+    """The servers of ``source`` (a file or its content), each behind a `Proxy` with its prefix.
 
-    While it runs, a file is looked at now and then: servers that came are mounted, those that went are ended, and
-    clients in front stay connected. A file that cannot be read any more changes nothing. A server that cannot be used
-    as it is written, or of which ``check`` raises a `ConfigError`, is left out, too. ``auth`` says who may call over
-    HTTP, as with every `Server`; without it the file's own ``auth`` does (`callers.py`), as it is at the start.
-    Whose tokens are to be exchanged for those of servers has to have one.
+    While it runs, changes of the file are applied: new servers are mounted, removed ones are closed, and
+    downstream clients stay connected. An unreadable file changes nothing. A server with an invalid entry, or
+    for which ``check`` raises a `ConfigError`, is left out. ``auth`` verifies callers over HTTP; the
+    default is the member ``auth`` of the file (`inbound_auth`), read once at the start. Token exchange for
+    upstreams requires it.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Gateway(Server):
         reload: bool = True,
         search: SearchOptions | None = None,
         auth: Any = None,
-        check: Callable[[Entry], None] | None = None,
+        check: Callable[[ServerEntry], None] | None = None,
     ) -> None:
         """Set the servers.
 
@@ -71,11 +73,11 @@ class Gateway(Server):
         self._check = check
         self._source = source
         self._reload = reload and not isinstance(source, Mapping)
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ServerEntry] = {}
         self.proxies: dict[str, Proxy] = {}
         self._watching: asyncio.Task[None] | None = None
         self._seen = None if isinstance(source, Mapping) else _stamp(source)
-        """What the file looked like when it was read."""
+        """The file's modification time and size when it was read."""
         self._given, self._searching = search, None
         self._chain = _chain(source)
         self._unusable: dict[str, ConfigError] = {}
@@ -87,8 +89,8 @@ class Gateway(Server):
         self._leave_out(problems)
         self._find_tools()
 
-    def _read(self) -> tuple[dict[str, Entry], dict[str, ConfigError]]:
-        """The servers of the file, and what is wrong with those that are not among them."""
+    def _read(self) -> tuple[dict[str, ServerEntry], dict[str, ConfigError]]:
+        """Return the usable servers of the file, and the errors of the others."""
         entries, problems = gateway_config.usable(self._source)
         for entry in entries:
             try:
@@ -98,8 +100,10 @@ class Gateway(Server):
                 problems[entry.name] = problem
         return {entry.name: entry for entry in entries if entry.name not in problems}, problems
 
-    def _mount_new(self, entries: dict[str, Entry], problems: dict[str, ConfigError]) -> dict[str, Proxy]:
-        """Mount those that are not there yet, and take note of what is wrong with the others."""
+    def _mount_new(
+        self, entries: dict[str, ServerEntry], problems: dict[str, ConfigError]
+    ) -> dict[str, Proxy]:
+        """Mount new servers and record the errors of the others."""
         made: dict[str, Proxy] = {}
         for name, entry in entries.items():
             if name not in self._entries:
@@ -110,19 +114,19 @@ class Gateway(Server):
         return made
 
     def _leave_out(self, problems: dict[str, ConfigError]) -> None:
-        """Say what is wrong with servers as they are written; the rest is served."""
+        """Log invalid entries; the other servers are served."""
         for name in self._unusable.keys() - self.proxies.keys():
             self.health.remove(f"upstream:{name}")
         self._unusable = problems
         for name, problem in problems.items():
             if name in self.proxies:
-                log.error("%r stays as it was: %s", name, problem.message)
+                log.error("entry not applied, the running server stays name=%r: %s", name, problem.message)
             else:
-                log.error("%r is left out: %s", name, problem.message)
+                log.error("entry left out name=%r: %s", name, problem.message)
                 self.health.add(f"upstream:{name}", _is_unusable, interval=5, failure_threshold=1)
 
     def _find_tools(self) -> None:
-        """Have tools searched for as the file says, or whoever started this."""
+        """Enable tool search as configured."""
         wanted = self._given or gateway_config.read_search(self._source)
         if wanted == self._searching:
             return
@@ -134,12 +138,12 @@ class Gateway(Server):
 
     @property
     def failed(self) -> dict[str, DovetailError]:
-        """The servers that cannot be reached now, and why."""
+        """The unreachable servers, with the reason."""
         problems = {name: proxy.remote.problem for name, proxy in self.proxies.items()}
         found = {name: problem for name, problem in problems.items() if problem is not None}
         return {**{name: one for name, one in self._unusable.items() if name not in self.proxies}, **found}
 
-    def _connect(self, entry: Entry) -> Proxy:
+    def _connect(self, entry: ServerEntry) -> Proxy:
         try:
             proxy = _proxy(entry, self._chain)
             self.mount(proxy, entry.prefix)
@@ -180,15 +184,15 @@ class Gateway(Server):
             try:
                 await self.reload()
             except Exception:
-                log.exception("the file could not be taken as it is now")
+                log.exception("reload of the configuration file failed")
 
     async def reload(self) -> None:
-        """Take the file as it is now."""
+        """Read the file and apply its changes."""
         try:
             entries, problems = self._read()
             self._find_tools()
         except (ConfigError, RegistrationError) as error:
-            log.error("the old servers stay: %s", error.message)
+            log.error("reload failed, keeping the current servers: %s", error.message)
             return
         for name, entry in list(self._entries.items()):
             if entries.get(name) != entry and name not in problems:
@@ -197,25 +201,25 @@ class Gateway(Server):
         self._leave_out(problems)
         await asyncio.gather(*(proxy.start() for proxy in made.values()))
         for name, proxy in made.items():
-            self._look_after(name, proxy)  # from here on it is known whether it is there
+            self._look_after(name, proxy)  # health checks start now
 
 
 def _chain(source: Source) -> str:
-    """The files of the gateways that started each other, this one's last.
+    """Return the chain of configuration files of nested gateways, this one last.
 
     Raises:
-        ConfigError: the file has started itself, or there are too many of them.
+        ConfigError: the gateway would start itself, or the chain is too long.
     """
     before = [path for path in os.environ.get(_CHAIN, "").split(os.pathsep) if path]
     own = [] if isinstance(source, Mapping) else [os.path.realpath(source)]
     if own and own[0] in before:
-        raise ConfigError(f"{source} names a gateway that is its own server: it would start itself for ever")
+        raise ConfigError(f"{source} contains a gateway that starts this file again; remove that entry")
     if len(before) >= LONGEST_CHAIN:
-        raise ConfigError(f"{len(before)} gateways have started each other: that is enough")
+        raise ConfigError(f"{len(before)} nested gateways exceed the limit; start the servers directly")
     return os.pathsep.join([*before, *own])
 
 
-def _proxy(entry: Entry, chain: str) -> Proxy:
+def _proxy(entry: ServerEntry, chain: str) -> Proxy:
     options: ClientOptions = {"on_stderr": partial(_log_stderr, entry.name)} if entry.command else {}
     if entry.command:
         options["env"] = {**entry.env, _CHAIN: chain}

@@ -1,12 +1,12 @@
-"""The file that names servers: the ``mcpServers`` JSON everybody documents, its spellings elsewhere, or TOML of ours.
+"""Configuration files of servers: the common ``mcpServers`` JSON, its variants in other programs, or TOML.
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
-``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
-``describe``, ``hide``, ``preset_arguments``, ``default``, ``rename_arguments``, ``schemas``, ``max_bytes`` (as
-`Server.transform` takes them), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
-``forward_headers``, ``forward_methods``, ``middleware`` (names of `middleware`, each alone or with its options),
-``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
-``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
+``serverUrl``). Further members: ``prefix``, ``tools`` (only these are listed), ``exclude``, ``rename``,
+``describe``, ``hide``, ``preset_arguments``, ``default``, ``rename_arguments``, ``schemas``, ``max_bytes``
+(as in `Server.transform`), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
+``forward_headers``, ``forward_methods``, ``middleware`` (names from `middleware`, optionally with options),
+``start_timeout`` (seconds until it must be ready), ``memory`` (bytes of a command's process, also
+``"512M"``). ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..auth.client.on_behalf_of import TokenExchange
 from ..drivers.middleware_chain import Middleware
 from ..errors import DovetailError
 from ..wire.revisions import BY_NAME
-from .memory_limit import confined
+from .memory_limit import with_memory_limit
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -40,23 +40,23 @@ _TRANSPORTS: Final = {
     "stdio": "stdio", "http": "http", "streamable-http": "http", "streamable_http": "http", "streamableHttp": "http",
     "sse": "sse", "ws": "ws", "websocket": "ws",
 }  # fmt: skip
-"""What files call a transport, and what it is."""
+"""Names of transports in configuration files, and their meaning."""
 _ERAS: Final = ("auto", "modern", "legacy")
 _AS_WRITTEN: Final = (
     "cwd", "headers", "prefix", "rename", "describe", "hide", "preset_arguments", "default", "rename_arguments",
     "timeout", "revision", "auth", "forward_methods", "schemas", "max_bytes", "start_timeout",
 )  # fmt: skip
-"""Members that mean what stands in the file."""
+"""Members in which variables are not replaced."""
 
 
 class ConfigError(DovetailError):
-    """The file cannot be used; the message says where and why."""
+    """A configuration file, or an entry of it, is not valid. The message says where and why."""
 
     kind = "configuration"
 
 
 class ExchangeMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """How tokens of callers are exchanged for those of a server, as `auth.TokenExchange` takes it."""
+    """Token exchange for one server, as in `auth.TokenExchange`."""
 
     client_id: str
     client_secret: str | None = None
@@ -70,14 +70,14 @@ class ExchangeMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     allow_private: bool = False
 
     def __repr__(self) -> str:
-        return "ExchangeMembers(…)"  # there is a secret in it
+        return "ExchangeMembers(…)"  # contains a secret
 
 
 class AuthMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     exchange: ExchangeMembers
 
 
-class Entry(Struct, kw_only=True, frozen=True):
+class ServerEntry(Struct, kw_only=True, frozen=True):
     """One server of the file."""
 
     name: str
@@ -108,12 +108,12 @@ class Entry(Struct, kw_only=True, frozen=True):
 
     @property
     def target(self) -> Any:
-        """What a `Client` is pointed at."""
-        return self.url or confined(self.command, self.memory)
+        """Return the target for `Client`."""
+        return self.url or with_memory_limit(self.command, self.memory)
 
 
-class _Members(Struct, kw_only=True):
-    """An entry as people write it; members of other programs are left alone."""
+class _EntryMembers(Struct, kw_only=True):
+    """An entry as written in the file; members of other programs are ignored."""
 
     command: str | list[str] | None = None
     args: list[str] = []
@@ -144,11 +144,11 @@ class _Members(Struct, kw_only=True):
     disabled: bool = False
 
 
-def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
-    """The servers of a file, or of what such a file holds.
+def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[ServerEntry]:
+    """Return the servers of a file, or of its content.
 
     Raises:
-        ConfigError: it is none, or one of its servers cannot be used.
+        ConfigError: the file or one of its servers is not valid.
     """
     entries, problems = usable(source)
     for problem in problems.values():
@@ -158,11 +158,11 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
 
 def usable(
     source: str | os.PathLike[str] | Mapping[str, Any],
-) -> tuple[list[Entry], dict[str, ConfigError]]:
-    """The servers of a file that can be used, and what is wrong with each of the others.
+) -> tuple[list[ServerEntry], dict[str, ConfigError]]:
+    """Return the usable servers of a file, and the errors of the others.
 
     Raises:
-        ConfigError: it is no such file.
+        ConfigError: the file is not valid.
     """
     return _entries(*loaded(source))
 
@@ -171,13 +171,13 @@ class SearchOptions(Struct, kw_only=True, forbid_unknown_fields=True):
     """The member ``search`` of a file of servers: list search tools instead of all tools."""
 
     always: list[str] = []
-    """Names of tools that are listed all the same."""
+    """Names of tools that are always listed."""
     limit: int = 8
     """The most tools in one search result."""
 
 
 def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOptions | None:
-    """Whether the tools of a file's servers are to be searched for: ``true``, or an object of options; None for not.
+    """Return the search options of a file: ``true`` or an object; None if search is off.
 
     Raises:
         ConfigError: as `read`.
@@ -193,7 +193,7 @@ def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOpt
 
 
 def loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str]:
-    """What a file holds, and what to call it.
+    """Return the content of a file, and its name for messages.
 
     Raises:
         ConfigError: it cannot be read.
@@ -208,13 +208,13 @@ def loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
-def _entries(found: Any, where: str) -> tuple[list[Entry], dict[str, ConfigError]]:
+def _entries(found: Any, where: str) -> tuple[list[ServerEntry], dict[str, ConfigError]]:
     members: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
     table: Any = next((members[name] for name in _TABLES if name in members), None)
     if not isinstance(table, Mapping):
         raise ConfigError(f'{where} has no "mcpServers" object')
     servers = cast("Mapping[str, Any]", table)
-    entries: list[Entry] = []
+    entries: list[ServerEntry] = []
     problems: dict[str, ConfigError] = {}
     for name, members in servers.items():
         try:
@@ -225,34 +225,34 @@ def _entries(found: Any, where: str) -> tuple[list[Entry], dict[str, ConfigError
     return entries, problems
 
 
-def _prefixed(entry: Entry, alone: bool) -> Entry:
-    """One server needs no prefix unless it has one; several get their names."""
+def _prefixed(entry: ServerEntry, alone: bool) -> ServerEntry:
+    """Use names as prefixes, unless the file has only one server without a prefix."""
     if entry.prefix is not None or alone:
         return entry
     words = re.sub(r"[^A-Za-z0-9.\-]+", "_", entry.name).strip("_") or "server"
     return msgspec.structs.replace(entry, prefix=words)
 
 
-def _entry(name: str, members: Any, where: str) -> Entry | None:
+def _entry(name: str, members: Any, where: str) -> ServerEntry | None:
     place = f"{where}: server {name!r}"
     if not isinstance(members, Mapping):
-        raise ConfigError(f"{place} is no object")
+        raise ConfigError(f"{place} must be an object")
     replaced = with_variables(cast("Mapping[str, Any]", members), place)
     try:
-        given = msgspec.convert(replaced, _Members)
+        given = msgspec.convert(replaced, _EntryMembers)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{place}: {error}") from None
     if given.disabled:
         return None
     for wrong, meant in _misspelt(replaced):
-        log.warning("%s: did you mean %r by %r? It is left alone.", place, meant, wrong)
+        log.warning("%s: unknown member ignored, did you mean %r instead of %r?", place, meant, wrong)
     urls = [(key, replaced[key]) for key in _URLS if replaced.get(key)]
     if bool(urls) == (given.command is not None):
         raise ConfigError(f'{place} needs either a "command" or a "url"{_typo(replaced)}')
     if given.revision is not None and given.revision not in (*BY_NAME, *_ERAS):
-        raise ConfigError(f"{place}: there is no revision {given.revision!r}")
+        raise ConfigError(f"{place}: unknown revision {given.revision!r}")
     words = given.command if isinstance(given.command, list) else [given.command or ""]
-    return Entry(
+    return ServerEntry(
         name=name,
         command=() if urls else (*words, *given.args),
         env={key: _written(value) for key, value in given.env.items()},
@@ -267,24 +267,24 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
 
 
 def _bytes(size: int | str | None, place: str) -> int | None:
-    """``512M`` as a number."""
+    """Parse a size such as ``512M``."""
     if size is None or isinstance(size, int):
         return size
     found = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", size.strip(), re.IGNORECASE)
     if found is None or not int(found[1]):
-        raise ConfigError(f"{place}: {size!r} is no amount of memory; write it like 512M")
+        raise ConfigError(f"{place}: {size!r} is not a valid size; write it like 512M")
     return int(found[1]) << 10 * " KMG".index(found[2].upper() or " ")
 
 
 _NOT_READY: Final = frozenset({"Component", "Middleware", "Rate", "Request"})
-"""Names of the package that are none of its middleware."""
+"""Names in the middleware package that are not middleware."""
 
 
-def middleware_of(entry: Entry) -> list[Middleware]:
-    """What stands around the calls of a server.
+def middleware_of(entry: ServerEntry) -> list[Middleware]:
+    """Create the middleware of an entry.
 
     Raises:
-        ConfigError: there is no such middleware, or it takes no such options.
+        ConfigError: a middleware is unknown, or its options are not valid.
     """
     made: list[Middleware] = []
     for one in entry.middleware:
@@ -292,9 +292,7 @@ def middleware_of(entry: Entry) -> list[Middleware]:
             ready = [each for each in middleware.__all__ if each not in _NOT_READY]
             if name not in ready:
                 known = ", ".join(ready)
-                raise ConfigError(
-                    f"server {entry.name!r}: there is no middleware {name!r}; use one of {known}"
-                )
+                raise ConfigError(f"server {entry.name!r}: unknown middleware {name!r}; use one of {known}")
             try:
                 made.append(getattr(middleware, name)(**options))
             except (TypeError, ValueError) as error:
@@ -302,18 +300,16 @@ def middleware_of(entry: Entry) -> list[Middleware]:
     return made
 
 
-def auth_of(entry: Entry) -> Any:
-    """The authorization of a server, as a `Proxy` takes it.
+def auth_of(entry: ServerEntry) -> Any:
+    """Return the authorization for the upstream, as an option of `Proxy`.
 
     Raises:
-        ConfigError: it cannot be used.
+        ConfigError: it is not valid.
     """
     if not isinstance(entry.auth, AuthMembers):
         return None if entry.auth == "none" else entry.auth
     if not entry.url.startswith(("http", "ws")):
-        raise ConfigError(
-            f"server {entry.name!r}: tokens are exchanged for servers with a http or ws URL only"
-        )
+        raise ConfigError(f"server {entry.name!r}: auth.exchange needs a server with an http or ws URL")
     try:
         return TokenExchange(**msgspec.structs.asdict(entry.auth.exchange))
     except ValueError as error:
@@ -325,19 +321,17 @@ def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:
     if not isinstance(url, str) or not url.startswith(
         ("http://", "https://", "ws://", "wss://", "tcp://", "tls://")
     ):
-        raise ConfigError(f"{place}: {url!r} is no URL of a server")
+        raise ConfigError(f"{place}: {url!r} is not a valid server URL")
     if transport is not None and transport not in _TRANSPORTS:
-        raise ConfigError(
-            f"{place}: there is no transport {transport!r}; use one of {', '.join(_TRANSPORTS)}"
-        )
+        raise ConfigError(f"{place}: unknown transport {transport!r}; use one of {', '.join(_TRANSPORTS)}")
     return url
 
 
 def _misspelt(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Members that nobody knows but that look like some of ours, and those."""
-    from difflib import get_close_matches  # only an unknown member needs it
+    """Yield unknown members that resemble known ones, with these."""
+    from difflib import get_close_matches  # only imported for an unknown member
 
-    known = {*_Members.__struct_fields__, *_URLS}
+    known = {*_EntryMembers.__struct_fields__, *_URLS}
     for name in members.keys() - known:
         if close := get_close_matches(name, known, 1, 0.8):
             yield name, close[0]
@@ -346,7 +340,7 @@ def _misspelt(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _typo(members: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 
-    for name in members.keys() - {*_Members.__struct_fields__, *_URLS}:
+    for name in members.keys() - {*_EntryMembers.__struct_fields__, *_URLS}:
         if close := get_close_matches(name, ("command", *_URLS), 1, 0.75):
             return f" (did you mean {close[0]!r} by {name!r}?)"
     return ""
@@ -357,10 +351,10 @@ def _written(value: str | float | bool) -> str:
 
 
 def with_variables(value: Any, place: str) -> Any:
-    """``value`` with the variables of the environment in every string of it.
+    """Replace environment variables in every string of ``value``.
 
     Raises:
-        ConfigError: one of them is not set.
+        ConfigError: a variable is not set.
     """
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: _variable(found, place), value)
@@ -378,6 +372,6 @@ def _variable(found: re.Match[str], place: str) -> str:
         return value
     if default is None:
         if value is None:
-            raise ConfigError(f"{place}: the variable {name} is not set")
+            raise ConfigError(f"{place}: the environment variable {name} is not set")
         return value
     return default

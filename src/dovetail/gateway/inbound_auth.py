@@ -1,9 +1,9 @@
-"""Who may call a gateway over HTTP, as a file or a command line says it.
+"""Authentication of callers of a gateway over HTTP, configured in its file or on the command line.
 
-The member ``auth`` beside the servers of a file: ``issuer`` and ``audience`` (with ``jwks_uri``, ``algorithms``,
-``exclusive``) for tokens that are checked here, ``introspection`` for those the authorization server is asked about,
-``tokens`` for a few that never change: ``{"ann": "${ANN_TOKEN}"}``, or with scopes
-``{"ann": {"token": "${ANN_TOKEN}", "scopes": ["read"]}}``. ``scopes`` are those that everybody needs.
+The member ``auth`` of the file contains ``issuer`` and ``audience`` (with ``jwks_uri``, ``algorithms``,
+``exclusive``) for JWTs, ``introspection`` for opaque tokens, or ``tokens`` for static ones: ``{"ann":
+"${ANN_TOKEN}"}``, or with scopes ``{"ann": {"token": "${ANN_TOKEN}", "scopes": ["read"]}}``. ``scopes`` are
+required of every caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import DovetailError
 from .gateway_config import ConfigError, loaded, with_variables
 
 
-class _Token(Struct, frozen=True, forbid_unknown_fields=True):
+class _StaticToken(Struct, frozen=True, forbid_unknown_fields=True):
     token: str
     scopes: list[str] = []
 
@@ -34,25 +34,25 @@ class _Introspection(Struct, frozen=True, forbid_unknown_fields=True):
     client_secret: str
 
 
-class _Callers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class _InboundAuth(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     issuer: str | None = None
     audience: str | None = None
     jwks_uri: str | None = None
     algorithms: list[str] | None = None
     exclusive: bool = False
     introspection: _Introspection | None = None
-    tokens: dict[str, str | _Token] = {}
+    tokens: dict[str, str | _StaticToken] = {}
     scopes: list[str] = []
 
     def __repr__(self) -> str:
-        return "_Callers(…)"  # there are secrets in it
+        return "_InboundAuth(…)"  # contains secrets
 
 
 def read_callers(source: str | os.PathLike[str] | Mapping[str, Any]) -> Verifier | None:
-    """Who proves the callers of a file's gateway; None where everybody may call.
+    """Return the verifier configured in a file, or None if the gateway is open.
 
     Raises:
-        ConfigError: the member ``auth`` cannot be used.
+        ConfigError: the member ``auth`` is not valid.
     """
     found, where = loaded(source)
     wish: Any = cast("Mapping[str, Any]", found).get("auth") if isinstance(found, Mapping) else None
@@ -60,7 +60,7 @@ def read_callers(source: str | os.PathLike[str] | Mapping[str, Any]) -> Verifier
         return None
     place = f"{where}: auth"
     try:
-        return _verifier(msgspec.convert(with_variables(wish, place), _Callers))
+        return _verifier(msgspec.convert(with_variables(wish, place), _InboundAuth))
     except (msgspec.ValidationError, ValueError) as error:
         raise ConfigError(f"{place}: {error}") from None
     except DovetailError as error:
@@ -68,22 +68,22 @@ def read_callers(source: str | os.PathLike[str] | Mapping[str, Any]) -> Verifier
 
 
 def jwt_callers(issuer: str | None, audience: str | None, jwks_uri: str | None) -> Verifier | None:
-    """The same for the options of a command line.
+    """Return the verifier for command-line options.
 
     Raises:
-        ValueError: one of them is missing, or cannot be used.
+        ValueError: an option is missing or not valid.
     """
     if issuer is None and audience is None and jwks_uri is None:
         return None
-    return _verifier(_Callers(issuer=issuer, audience=audience, jwks_uri=jwks_uri))
+    return _verifier(_InboundAuth(issuer=issuer, audience=audience, jwks_uri=jwks_uri))
 
 
-def _verifier(callers: _Callers) -> Verifier:
+def _verifier(callers: _InboundAuth) -> Verifier:
     found: list[Verifier] = []
     scopes, audience = callers.scopes, callers.audience or None  # a variable may be empty
     if callers.introspection is not None:
         if audience is None:
-            raise ValueError("introspection needs the audience, this gateway's own URL")
+            raise ValueError("introspection needs the audience: the URL of this gateway")
         asked = msgspec.structs.asdict(callers.introspection)
         found.append(
             IntrospectionVerifier(
@@ -91,7 +91,7 @@ def _verifier(callers: _Callers) -> Verifier:
             )
         )
     elif callers.issuer is not None and audience is not None:
-        from ..auth.server.jwt import JwtVerifier  # most gateways, and all inspectors, verify nothing
+        from ..auth.server.jwt import JwtVerifier  # imported only if needed
 
         found.append(
             JwtVerifier(
@@ -104,17 +104,17 @@ def _verifier(callers: _Callers) -> Verifier:
             )
         )
     elif callers.issuer is not None or callers.jwks_uri is not None or not callers.tokens:
-        raise ValueError("it needs the issuer and the audience, which is this gateway's own URL")
+        raise ValueError("auth needs the issuer and the audience (the URL of this gateway)")
     if callers.tokens:
         found.append(StaticTokens(_static(callers.tokens), scopes=scopes, audience=audience))
     return found[0] if len(found) == 1 else AnyOf(*found)
 
 
-def _static(tokens: Mapping[str, str | _Token]) -> dict[str, Principal | str]:
+def _static(tokens: Mapping[str, str | _StaticToken]) -> dict[str, Principal | str]:
     known: dict[str, Principal | str] = {}
     for subject, given in tokens.items():
-        one = _Token(given) if isinstance(given, str) else given
+        one = _StaticToken(given) if isinstance(given, str) else given
         if one.token.split() != [one.token] or not subject or one.token in known:
-            raise ValueError(f"the token of {subject!r} is empty, has spaces, or somebody else has it")
+            raise ValueError(f"the token of {subject!r} is empty, contains spaces, or is used twice")
         known[one.token] = Principal(subject, scopes=frozenset(one.scopes))
     return known

@@ -1,6 +1,6 @@
-"""Lists put together: what a server has registered, and what is mounted in it.
+"""Merged lists: the components of a server together with those of its mounted servers.
 
-They are put together anew whenever one of the parts says it has another one, so that what a part gains or loses shows.
+A list is merged again when one of its sources reports a change.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..server.list_pages import Listing
 from ..server.registry.tool_versions import split
 from .collisions import Collisions
 from .naming import LISTINGS_KEPT
-from .providers import LoopError, Mount, Shown, own_entries
+from .providers import ComponentList, LoopError, Mount, own_entries
 from .selectors import key_of_definition
 
 if TYPE_CHECKING:
     from ..server.server import Server
 
 LIST_PATIENCE: Final = 10.0
-"""How long a list waits for what one server has to say to it."""
+"""Seconds that a list waits for one mounted server."""
 
 
 log = logging.getLogger("dovetail.gateway")
@@ -50,16 +50,16 @@ _RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
 
 
 class Merged(Struct, eq=False):
-    """A list that was put together."""
+    """A merged list."""
 
     listing: Listing
-    shown: Shown
+    shown: ComponentList
     steady: int = -1
-    """At which generation of the server it is known to be right without asking anybody."""
+    """The generation of the server for which it is valid without a request."""
 
 
 class MergedLists:
-    """The lists of one server and its parts."""
+    """The merged lists of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -68,21 +68,21 @@ class MergedLists:
         self._collisions = Collisions()
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
-        """A page of what the server and its parts show."""
+        """Return a page of a merged list."""
         return await (await self._merge(kind, call)).listing.page(call, channel)
 
-    async def shown(self, kind: ListName, call: Call) -> Shown:
-        """All of it, for a server this one is mounted in."""
+    async def shown(self, kind: ListName, call: Call) -> ComponentList:
+        """Return the whole list, for a parent server."""
         return (await self._merge(kind, call)).shown
 
-    def known(self, kind: ListName, call: Call) -> Shown | None:
-        """All of it, where nothing has changed since it was put together and nothing else could; None: ask."""
+    def known(self, kind: ListName, call: Call) -> ComponentList | None:
+        """Return the whole list if it is known without a request, else None."""
         plain = call.principal is None and VIA not in call.meta
         kept = self._merged.get((kind, None)) if plain else None
         return None if kept is None or kept.steady != self._server.generation else kept.shown
 
     def steady(self, kind: ListName) -> bool:
-        """Whether callers without a principal are shown the same until somebody says that it changed."""
+        """Return whether callers without a principal see the same list until a change is reported."""
         if any(entry.rights for entry in self._server.register.table(kind)):
             return False
         return all(mount.part.steady(kind) for mount in self.mounts)
@@ -92,9 +92,9 @@ class MergedLists:
         kept = self._merged.get(key)
         generation = self._server.generation
         if kept is not None and kept.steady == generation and VIA not in call.meta:
-            return kept  # but what came through a proxy has to be asked about: it may have come from here
+            return kept  # a request through a proxy must reach the sources, to detect loops
         own = own_entries(self._server, kind, call)
-        mounts = tuple(self.mounts)  # they may be others by the time all have answered
+        mounts = tuple(self.mounts)  # may change during the requests
         shown = [mount.part.known(kind, call) for mount in mounts]
         unknown = [place for place, each in enumerate(shown) if each is None]
         asked = await asyncio.gather(*(self._ask(mounts[place], kind, call) for place in unknown))
@@ -114,21 +114,25 @@ class MergedLists:
             kept.steady = generation
         return kept
 
-    async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:
+    async def _ask(self, mount: Mount, kind: ListName, call: Call) -> ComponentList | None:
         try:
             async with asyncio.timeout(LIST_PATIENCE):
                 return await mount.part.shown(kind, call)
         except LoopError:
-            raise  # whoever asked leads back here, and is to be left out there
+            raise  # a loop: the caller leaves this server out
         except (DovetailError, TimeoutError) as error:
-            why = error.message if isinstance(error, DovetailError) else "it does not answer"
-            log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, why)
+            why = error.message if isinstance(error, DovetailError) else "no response"
+            log.warning("server left out of a list server=%s list=%s: %s", mount.part.label, kind, why)
             return None
 
     def _joined(
-        self, kind: ListName, own: Shown, shown: list[tuple[Mount, Shown | None]], version: Any
-    ) -> Shown:
-        """All definitions, of two with one name the first; and the older versions of those."""
+        self,
+        kind: ListName,
+        own: ComponentList,
+        shown: list[tuple[Mount, ComponentList | None]],
+        version: Any,
+    ) -> ComponentList:
+        """Merge the definitions. Of two with one name the first wins. Include older versions of tools."""
         found = {key_of_definition(kind, one): one for one in own.entries}
         origins = dict.fromkeys(found, f"server {self._server.name!r}")
         for mount, each in shown:
@@ -138,7 +142,7 @@ class MergedLists:
                     continue
                 if key in found:
                     self._collisions.report(
-                        f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already"
+                        f"{key!r} of {mount.part.label} is left out of the list: {origins[key]} already has that name"
                     )
                     continue
                 found[key] = one
@@ -151,10 +155,10 @@ class MergedLists:
                 for one in named
                 if origins.get(split(one.name)[0]) == mount.part.label and self._admits(mount, kind, one)
             ]
-        return Shown(version, list(found.values()), older, origins)
+        return ComponentList(version, list(found.values()), older, origins)
 
     def _admits(self, mount: Mount, kind: ListName, definition: Any) -> bool:
-        """Whether the middleware of this server lets a component of a part be used."""
+        """Return whether the middleware of this server admits a component of a mounted server."""
         pipeline = self._server.pipeline
         if pipeline.admits is None:
             return True

@@ -1,4 +1,4 @@
-"""A child of a gateway that may not have all the memory of the machine."""
+"""A memory limit for child processes of a gateway."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ except OSError as error:
 """
 
 
-def confined(command: Sequence[str], memory: int | None) -> list[str]:
-    """``command``, which with ``memory`` gets no more bytes than that: it, and each process that it starts.
+def with_memory_limit(command: Sequence[str], memory: int | None) -> list[str]:
+    """Return ``command`` wrapped in a process that limits itself to ``memory`` bytes and then runs it.
 
-    The limit is set by a process that then becomes the command: set from outside, it would come too late for a launcher
-    that has started another one already. It counts what is written to (RLIMIT_DATA), since runtimes reserve addresses
-    by the terabyte; Windows has none.
+    The limit also applies to its child processes. It counts written memory (RLIMIT_DATA), because runtimes
+    reserve terabytes of addresses. It is set from inside: set from outside, it would not reach a process that
+    a launcher has already started. Windows does not support it.
     """
     if memory is None or sys.platform == "win32":
         return list(command)

@@ -1,7 +1,7 @@
-"""The skills of mounted services beside a server's own (SEP-2640), with URIs after the rule for resources.
+"""Skills of mounted servers (SEP-2640), with URIs that follow the rule for resources.
 
-``skill://review/SKILL.md`` of what is mounted as ``team`` is ``skill://team/review/SKILL.md``, and ``skill://team`` a
-directory. Files are read as resources, which are routed already.
+``skill://review/SKILL.md`` of a server mounted as ``team`` becomes ``skill://team/review/SKILL.md``, and
+``skill://team`` is a directory. Skill files are read as resources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .mounting import Mounts
 
 SKILL_PAGES: Final = 100
-"""Pages of skills, or of a directory of them, that are taken from one server behind."""
+"""Pages of skills, or of a directory, that are read from one upstream."""
 
 
 log = logging.getLogger("dovetail.gateway")
@@ -41,7 +41,7 @@ Ask = Callable[[Call, Channel], Awaitable[Any]]
 
 
 def offer_skills(server: Server, mounts: Mounts, settings: Mapping[str, Any]) -> None:
-    """Show the skills of what is mounted, from now on."""
+    """Serve the skills of mounted servers."""
     before, own = server.capabilities.extension(SKILLS_EXTENSION), own_skills(server)
     if _LIST not in server.methods or (own is not None and server.methods[_LIST] == own.page):
         merged = MergedSkills(server, mounts)
@@ -51,23 +51,23 @@ def offer_skills(server: Server, mounts: Mounts, settings: Mapping[str, Any]) ->
 
 
 def own_skills(server: Server) -> Skills | None:
-    """The skills that a server has itself."""
+    """Return the skills of the server itself."""
     return cast("Skills | None", server.extensions.get(SKILLS_EXTENSION))
 
 
 class MergedSkills:
-    """The three methods of skills over a server's own and those of its parts."""
+    """The three skill methods, for a server and its mounted servers."""
 
     def __init__(self, server: Server, mounts: Mounts) -> None:
         self._server, self._mounts = server, mounts
 
     async def page(self, call: Call, channel: Channel) -> Raw:
-        """A page of all skills; of two with one URI the first."""
+        """Return a page of all skills. Of two with one URI the first wins."""
         found: dict[str, m.SkillEntry] = {}
         for skills in await asyncio.gather(*self._asked(call, channel)):
             for skill in skills:
                 if found.setdefault(skill.uri, skill) is not skill:
-                    log.warning("the skill %s is there twice: the first is kept", skill.uri[:URI_ECHO])
+                    log.warning("duplicate skill ignored uri=%s", skill.uri[:URI_ECHO])
         listing = Listing(
             self._server,
             "skills",
@@ -84,18 +84,18 @@ class MergedSkills:
         return asked + [self._skills_of(mount, call, channel) for mount in self._offering()]
 
     async def _skills_of(self, mount: Mount, call: Call, channel: Channel) -> list[m.SkillEntry]:
-        """Its skills under the names they have here; those of a part that does not answer are left out."""
+        """Return the renamed skills of a mounted server, or nothing if it fails."""
         try:
             skills = await self._pages(call, channel, mount.part.respond)
         except LoopError:
             raise
         except DovetailError as error:
-            log.warning("%s is left out of the list of skills: %s", mount.part.label, error.message)
+            log.warning("server left out of the skill list server=%s: %s", mount.part.label, error.message)
             return []
         return [_renamed(mount, skill) for skill in skills]
 
     async def get(self, call: Call, channel: Channel) -> Struct:
-        """One skill, of whoever has it."""
+        """Return one skill."""
         own, uri = own_skills(self._server), call.params.uri
         if own is not None:
             try:
@@ -114,7 +114,7 @@ class MergedSkills:
         raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
-        """What lies in a directory; in the uppermost one lie those of the prefixes, too."""
+        """Return the entries of a directory. The root also contains the prefixes."""
         uri = call.params.uri.rstrip("/") if call.params.uri != _ROOT else _ROOT
         found: dict[str, m.Resource] = {}
         known = False
@@ -130,7 +130,7 @@ class MergedSkills:
                     found.setdefault(place, m.Resource(place, prefix, mime_type=DIRECTORY_MIME_TYPE))
         if not known:
             data = {"uri": call.params.uri[:URI_ECHO]}
-            raise ProtocolError("invalid_params", "this is no directory", data=data)
+            raise ProtocolError("invalid_params", "the URI is not a directory", data=data)
         listing = Listing(
             self._server,
             uri,
@@ -150,14 +150,14 @@ class MergedSkills:
         channel: Channel,
         uri: str,
     ) -> bool:
-        """Note what lies in a directory of one of us; False where it is none."""
+        """Add the directory entries of one server. Return False if it has no such directory."""
         try:
             children = await self._pages(call, channel, ask, partial(replace, call.params, uri=uri))
         except LoopError:
             raise
         except DovetailError as error:
             if error.kind != "invalid_params" and mount is not None:
-                log.warning("%s is left out of a directory: %s", mount.part.label, error.message)
+                log.warning("server left out of a directory server=%s: %s", mount.part.label, error.message)
             return False
         for child in children:
             named = child if mount is None else mount.naming.definition("resources", child)
@@ -175,7 +175,7 @@ class MergedSkills:
     async def _pages(
         self, call: Call, channel: Channel, ask: Ask, params: Callable[..., Struct] = m.PaginatedRequestParams
     ) -> list[Any]:
-        """All pages of a list of one of us."""
+        """Return all pages of a list of one server."""
         found: list[Any] = []
         cursor: Any = UNSET
         for _ in range(SKILL_PAGES):

@@ -1,7 +1,7 @@
-"""What a server shows beside what is registered with it: the services mounted in it.
+"""`Mounts`: the servers mounted in a server, and the routing of calls to them.
 
-`Mounts` is the `Elsewhere` of a server. A name the server does not know is looked up here: the prefix says whose it is,
-the part gets the call with the name as it knows it, and its answer goes back. `merging.py` puts the lists together.
+`Mounts` is the `Composition` of a server. A name that the server does not know is routed by its prefix: the
+mounted server gets the call with its original name and answers it. `list_merging` merges the lists.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ..server.composition import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
 from .collisions import known, shown_by
-from .extension_methods import OwnMethods
+from .extension_methods import ExtensionMethods
 from .list_merging import MergedLists
 from .mounted_skills import offer_skills
 from .naming import Naming, may_be_shortened
-from .providers import LISTS, Mount, Part, ServerPart
-from .resource_visibility import Sight
+from .providers import LISTS, ComponentProvider, Mount, ServerProvider
+from .resource_visibility import SubscriptionVisibility
 from .selectors import Traits
 
 ROUTES_KEPT: Final = 10_000
-"""Tools of which it is remembered whose they are."""
+"""Cached tool routes."""
 START_PATIENCE: Final = 10.0
-"""How long a gateway waits for a server before it serves the others; that one is there when it is ready."""
+"""Seconds that a gateway waits for a server at startup; slower ones are added when they are ready."""
 
 
 _KINDS: Final[Mapping[str, ListName]] = {
@@ -50,38 +50,38 @@ _ABSENT: Final = frozenset(
 )
 
 
-def mount(server: Server, child: Server | Part | App, prefix: str | None) -> None:
-    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket.
+def mount(server: Server, child: Server | ComponentProvider | App, prefix: str | None) -> None:
+    """Implement `Server.mount`. An ASGI application is called over HTTP in memory.
 
     Raises:
-        RegistrationError: ``child`` is nothing that can be mounted; and as `Mounts.add`.
+        RegistrationError: ``child`` cannot be mounted; also as `Mounts.add`.
     """
-    from .proxy import Proxy  # which mounts something itself
+    from .proxy import Proxy  # imports this module
 
     if callable(child):
         child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
     elif not isinstance(child, Server) and not hasattr(child, "follow"):
-        raise RegistrationError(f"a Server, a Proxy or an ASGI application can be mounted, not {child!r}")
+        raise RegistrationError(f"mount needs a Server, a Proxy or an ASGI application, not {child!r}")
     if isinstance(child, Proxy):
         child.remote.patience = START_PATIENCE
     if not isinstance(server.composition, Mounts):
         server.composition = Mounts(server)
         server.pipeline.compose()
-    server.composition.add(ServerPart(child) if isinstance(child, Server) else child, prefix)
+    server.composition.add(ServerProvider(child) if isinstance(child, Server) else child, prefix)
 
 
 class Mounts(MergedLists):
-    """The services mounted in one server."""
+    """The servers mounted in one server."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(server)
         self._prefixed: dict[str, Mount] = {}
         self._bare: list[Mount] = []
         self._routes: dict[tuple[ListName, str], tuple[Mount, str]] = {}
-        """Whose the tools are that were called since anything changed."""
+        """Routes of called tools, valid until something changes."""
         self._watched: dict[str, tuple[Mount, str]] = {}
-        """By URI: whose it is, and what it is called there."""
-        self._own_methods = OwnMethods(server, self._collisions)
+        """By URI: the mounted server and its original URI."""
+        self._own_methods = ExtensionMethods(server, self._collisions)
         self._started = False
         for codec in server.admission.codecs.values():
             codec.preserve_unknown()
@@ -89,21 +89,21 @@ class Mounts(MergedLists):
         hub.on_uri_unused, hub.on_session_end, hub.visibility_filter = (
             self.unwatch,
             self._session_ended,
-            Sight(server),
+            SubscriptionVisibility(server),
         )
 
-    def add(self, part: Part, prefix: str | None) -> None:
+    def add(self, part: ComponentProvider, prefix: str | None) -> None:
         """Mount ``part``.
 
         Raises:
-            RegistrationError: the prefix is taken, a name is taken, or a server would be mounted in itself.
+            RegistrationError: the prefix or a name is in use, or a server would contain itself.
         """
         naming = Naming(prefix, self._server.max_name_length)
         if naming.prefix in self._prefixed:
             taken = self._prefixed[naming.prefix].part.label
-            raise RegistrationError(f"the prefix {prefix!r} of {part.label} is taken by {taken}")
+            raise RegistrationError(f"the prefix {prefix!r} of {part.label} is already used by {taken}")
         mount = Mount(part, naming)
-        if isinstance(part, ServerPart):
+        if isinstance(part, ServerProvider):
             self._check(part, naming)
         self.mounts.append(mount)
         self._routes.clear()
@@ -117,9 +117,11 @@ class Mounts(MergedLists):
             self._server.changed(kind)
 
     async def remove(self, server: Server) -> None:
-        """End and forget a mounted server."""
+        """Stop and remove a mounted server."""
         mount = next(
-            each for each in self.mounts if isinstance(each.part, ServerPart) and each.part.server is server
+            each
+            for each in self.mounts
+            if isinstance(each.part, ServerProvider) and each.part.server is server
         )
         self.mounts.remove(mount)
         self._prefixed.pop(mount.naming.prefix, None)
@@ -132,7 +134,7 @@ class Mounts(MergedLists):
             self._server.changed(kind)
         await mount.part.stop()
 
-    def _check(self, part: ServerPart, naming: Naming) -> None:
+    def _check(self, part: ServerProvider, naming: Naming) -> None:
         if self._server in _inside(part.server):
             raise RegistrationError(f"{part.label} cannot be mounted in itself")
         for kind in LISTS:
@@ -141,11 +143,11 @@ class Mounts(MergedLists):
                 outer = naming.renamed(kind, name)
                 if outer in taken:
                     raise RegistrationError(
-                        f"{outer!r} of {part.label} is taken by {taken[outer]}: mount it with another prefix"
+                        f"{outer!r} of {part.label} is already used by {taken[outer]}; mount it with another prefix"
                     )
 
     def _adopt(self, mount: Mount) -> None:
-        """Offer what the part offers. What was offered once stays."""
+        """Offer the capabilities of a mounted server. A capability stays once it was offered."""
         server, offered = self._server, mount.part.capabilities
         for name, found in mount.part.param_headers.items():
             server.param_headers[mount.naming.tool(name)] = found
@@ -162,7 +164,7 @@ class Mounts(MergedLists):
 
     def _news(self, mount: Mount, news: Change) -> None:
         if mount not in self.mounts:
-            return  # it was taken out again
+            return  # it was removed
         if news.list is not None and (news.session is not None or news.principal is not None):
             self._server.hub.publish(news)
         elif news.list is not None:
@@ -176,10 +178,11 @@ class Mounts(MergedLists):
         else:
             self._adopt(mount)
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- lifecycle
+    # --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the parts, all at once; the first failure of one in this process is raised."""
+        """Start all mounted servers concurrently. Raise the first failure of one in this process."""
         if not self._started:
             self._started = True
             await asyncio.gather(*(mount.part.start(self._server) for mount in self.mounts))
@@ -192,15 +195,18 @@ class Mounts(MergedLists):
             await mount.part.stop()
 
     async def meet(self, call: Call) -> None:
-        """Learn from parts that are there for each caller anew what they offer to this one."""
+        """Update the capabilities of mounted servers that depend on the caller."""
         await asyncio.gather(*(mount.part.meet(call) for mount in self.mounts))
         for mount in self.mounts:
             self._adopt(mount)
 
-    # --- who has it ---------------------------------------------------------------------------------------------------
+    # --- routing
+    # ----------------------------------------------------------------------------------------------------------
 
     def _owners_of_name(self, name: str) -> Iterator[tuple[Mount, str]]:
-        """Whose ``name`` may be, the longest prefix first: the cost is that of the name, not of the parts."""
+        """Yield the servers that may own ``name``, longest prefix first. The cost depends only on the length
+        of the name.
+        """
         base, at, version = name.partition("@")
         if may_be_shortened(base, self._server.max_name_length):
             for mount, inner in self._shortened(base):
@@ -263,7 +269,7 @@ class Mounts(MergedLists):
         return [replace(one, key=mount.naming.tool(one.key)) for one in await mount.part.traits(inner, call)]
 
     def component(self, kind: ListName, name: str) -> Component | None:
-        """What is known here of a component of a part, under the name it has here."""
+        """Return what is known of a component of a mounted server, without a request."""
         owners = (
             self.owners_of_uri(name) if kind in ("resources", "templates") else self._owners_of_name(name)
         )
@@ -280,7 +286,7 @@ class Mounts(MergedLists):
         return None
 
     def unwrapped(self, call: Call) -> Call | None:
-        """The call that ``call_tool`` of a mounted search stands for, under the name the tool has here."""
+        """Return the tool call inside a ``call_tool`` of a mounted server's search, under its name here."""
         for mount, inner in self._owners_of_name(call.params.name):
             meant = mount.part.unwrapped(call.with_params(replace(call.params, name=inner)))
             if meant is not None:
@@ -288,7 +294,7 @@ class Mounts(MergedLists):
         return None
 
     def task_tool(self, name: str) -> TaskTool | None:
-        """What decides whether a call of this tool becomes a task of ours."""
+        """Return whether a call of this tool may become a task of this server."""
         for mount, inner in self._owners_of_name(name):
             found = mount.part.task_tool(inner)
             if found is not None:
@@ -296,18 +302,18 @@ class Mounts(MergedLists):
         return None
 
     def scopes(self) -> frozenset[str]:
-        servers = [mount.part.server for mount in self.mounts if isinstance(mount.part, ServerPart)]
+        servers = [mount.part.server for mount in self.mounts if isinstance(mount.part, ServerProvider)]
         return frozenset[str]().union(*(server.component_scopes() for server in servers))
 
     def find_routes(self, path: str) -> list[Any]:
-        """Own HTTP routes of parts: a prefix is the first segment of their paths."""
+        """Return custom HTTP routes of mounted servers. The prefix is the first path segment."""
         _, first, rest = path.split("/", 2) if path.count("/") > 1 else ("", "", "")
         owner = self._prefixed.get(first) if first else None
         found = [] if owner is None else owner.part.find_routes(f"/{rest}")
         return found + [route for mount in self._bare for route in mount.part.find_routes(path)]
 
     def rights_of(self, uri: str) -> Rights:
-        """Who may use an address of a part."""
+        """Return the permissions for a URI of a mounted server."""
         for mount, inner in self.owners_of_uri(uri):
             if rights := mount.part.rights_of(inner):
                 return rights
@@ -316,13 +322,13 @@ class Mounts(MergedLists):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw | None:
-        """Have the part answer whose component it is; None when it is nobody's."""
+        """Forward the call to its owner. Return None if there is no owner."""
         params, method = call.params, call.method
         if method == "completion/complete":
             return await self._complete(call, channel)
         kind = _KINDS[method]
         name = params.uri if kind == "resources" else params.name
-        routes = self._routes if call.principal is None else {}  # of others it may be somebody else's
+        routes = self._routes if call.principal is None else {}  # routes may differ between principals
         found = routes.get((kind, name)) or await self._owner(kind, name, call)
         if found is None:
             return None
@@ -352,7 +358,7 @@ class Mounts(MergedLists):
             result = await mount.part.respond(call.with_params(params), channel)
         except ProtocolError as error:
             if error.kind in _ABSENT and mount.naming.prefix:
-                return None  # told of with the name it was asked for
+                return None  # report the requested name
             raise
         if type(result) is Raw and mount.naming.prefix and b'"uri"' in bytes(result):
             row = self._server.admission.methods.known[call.revision.name][call.method]
@@ -360,7 +366,7 @@ class Mounts(MergedLists):
         return mount.naming.result(result)
 
     async def set_level(self, call: Call, channel: Channel) -> None:
-        """Tell the parts from which level on the client wants to hear."""
+        """Forward the log level of the client to the mounted servers."""
         await asyncio.gather(*(mount.part.set_level(call, channel) for mount in self.mounts))
 
     def receive_notification(self, notice: Notice) -> None:
@@ -369,10 +375,10 @@ class Mounts(MergedLists):
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def watch(self, uri: str, call: Call) -> bool:
-        """Somebody wants to hear of ``uri``; False when it is nobody's.
+        """Subscribe to ``uri``. Return False if it has no owner.
 
         Raises:
-            ProtocolError: it is not there for them.
+            ProtocolError: it is not visible to the caller.
         """
         found = await self._owner("resources", uri, call)
         if found is None:
@@ -383,14 +389,14 @@ class Mounts(MergedLists):
         return True
 
     def unwatch(self, uri: str) -> None:
-        """Nobody is subscribed to ``uri`` any more."""
+        """Unsubscribe from ``uri``: it has no subscribers left."""
         transforms = self._server.transforms
         found = self._watched.pop(uri if transforms is None else transforms.known_as(uri), None)
         if found is not None:
             found[0].part.unwatch(found[1])
 
     async def sees(self, uri: str, call: Call) -> bool:
-        """Whether somebody who has subscribed to ``uri`` still sees it: it may be nobody's any more."""
+        """Return whether a subscriber of ``uri`` can still see it."""
         for mount, inner in self.owners_of_uri(uri):
             if await mount.part.sees(inner, call):
                 return True
@@ -402,10 +408,10 @@ class Mounts(MergedLists):
 
 
 def _inside(server: Server) -> set[Server]:
-    """A server and all that are mounted in it."""
+    """Return a server and all servers mounted in it."""
     found = {server}
     if isinstance(server.composition, Mounts):
         for mount in server.composition.mounts:
-            if isinstance(mount.part, ServerPart):
+            if isinstance(mount.part, ServerProvider):
                 found |= _inside(mount.part.server)
     return found

@@ -1,8 +1,8 @@
-"""The names of mounted components: one rule that can be undone.
+"""Names of mounted components: a reversible prefix rule.
 
-A prefix joins the names of tools and prompts with an underscore. Of a URI it becomes the first segment
-(``city://oslo`` is ``city://weather/oslo``); a URI without segments has it before the scheme (``urn:x`` is
-``weather+urn:x``). Templates follow the same rule, so an expanded template is the URI it stands for.
+A prefix joins names of tools and prompts with an underscore. In a URI it becomes the first segment
+(``city://oslo`` is ``city://weather/oslo``); a URI without segments gets it before the scheme (``urn:x`` is
+``weather+urn:x``). Templates follow the same rule, so an expanded template is the renamed URI.
 
 The name of a tool with its prefix has 64 characters at most, because several model APIs reject longer ones. In a longer
 name a hash of the whole name replaces the end, so every process of a server gives the same name.
@@ -25,7 +25,7 @@ from ..wire.dialects.contents import LINK
 from ..wire.dialects.dialect import VENDOR
 
 LISTINGS_KEPT: Final = 256
-"""Lists put together for different callers, and collisions that are reported."""
+"""Lists cached for different callers, and collisions that were reported."""
 PREFIX_LENGTH: Final = 64
 """Characters of a prefix."""
 HASH_LENGTH: Final = 8
@@ -38,14 +38,14 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
 
 
 class Naming:
-    """The names under which a mounted service is shown; without a prefix they stay as they are."""
+    """The names of one mounted server; without a prefix they are unchanged."""
 
     __slots__ = ("_head", "limit", "prefix", "shortened")
 
     def __init__(self, prefix: str | None, limit: int = NAME_LENGTH) -> None:
         if prefix and (len(prefix) > PREFIX_LENGTH or not _PREFIX.fullmatch(prefix)):
             raise RegistrationError(
-                f"the prefix {prefix[:PREFIX_LENGTH]!r} is none: letters, digits, '-', '.' and single '_'"
+                f"the prefix {prefix[:PREFIX_LENGTH]!r} is not valid: use letters, digits, '-', '.' and single '_'"
             )
         self.prefix = prefix or ""
         self._head = f"{prefix}_" if prefix else ""
@@ -54,7 +54,7 @@ class Naming:
         """The inner names of the tools whose outer names are shortened."""
 
     def name(self, inner: str) -> str:
-        """The name of a prompt as others see it."""
+        """Return the outer name of a prompt."""
         return self._head + inner
 
     def tool(self, inner: str) -> str:
@@ -72,14 +72,14 @@ class Naming:
         return f"{whole}{at}{version}"
 
     def uri(self, inner: str) -> str:
-        """The URI, or template of URIs, as others see it."""
+        """Return the outer URI or URI template."""
         if not self.prefix:
             return inner
         scheme, separator, rest = inner.partition("://")
         return f"{scheme}://{self.prefix}/{rest}" if separator else f"{self.prefix}+{inner}"
 
     def inner_uri(self, uri: str) -> str | None:
-        """The URI inside; None for one that belongs to somebody else."""
+        """Return the inner URI, or None if it belongs to another server."""
         if not self.prefix:
             return uri
         scheme, separator, rest = uri.partition("://")
@@ -90,15 +90,16 @@ class Naming:
         return uri.removeprefix(head) if uri.startswith(head) else None
 
     def renamed(self, kind: str, inner: str) -> str:
-        """The name or address of something of ``kind`` as others see it."""
+        """Return the outer name or URI of a component of ``kind``."""
         if kind == "tools":
             return self.tool(inner)
         return self.uri(inner) if kind in ("resources", "templates") else self.name(inner)
 
-    # --- what is said of them --------------------------------------------------------------------------------------
+    # --- definitions and results
+    # -------------------------------------------------------------------------------------
 
     def definition(self, kind: str, inner: Any) -> Any:
-        """The definition of a component as others see it."""
+        """Return the definition of a component with its outer names."""
         if not self.prefix:
             return inner
         if kind == "resources":
@@ -117,7 +118,7 @@ class Naming:
         return found
 
     def result(self, result: Any) -> Any:
-        """A result with the URIs of this service as others see them: contents that were read, links in content."""
+        """Return a result with outer URIs: of contents that were read, and of links in content."""
         return relocated(result, self.uri) if self.prefix else result
 
 
@@ -127,7 +128,7 @@ def may_be_shortened(name: str, limit: int) -> bool:
 
 
 def relocated(result: Any, uri: Callable[[str], str]) -> Any:
-    """A result with other URIs: those of contents that were read, and of links in content."""
+    """Return a result with mapped URIs: of contents that were read, and of links in content."""
 
     def located(one: Any) -> Any:
         return replace(one, uri=uri(one.uri)) if one.uri else one

@@ -1,4 +1,4 @@
-"""What can be mounted: a part shows components and answers for them. A `Server` in this process is one kind."""
+"""`ComponentProvider`: the interface of a mounted server; `ServerProvider` is one in this process."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 CALL: Final = "call_tool"
-"""The tool of a search that calls another one."""
+"""The search tool that calls another tool."""
 LISTS: tuple[ListName, ...] = ("tools", "resources", "templates", "prompts")
 
 
 class LoopError(ProtocolError):
-    """A request came back to a proxy that it went through before."""
+    """A request returned to a proxy that it passed before."""
 
 
-class Shown(Struct, frozen=True):
-    """The components of one kind that a caller may see. The same ``version`` is the same list."""
+class ComponentList(Struct, frozen=True):
+    """The components of one kind visible to a caller. An equal ``version`` means an equal list."""
 
     version: Any
     entries: Sequence[Any] = ()
     older: Sequence[Any] = ()
-    """Older versions of tools, which are not listed; their names end with their versions."""
+    """Older versions of tools, not listed. Their keys end with the version."""
     origins: Mapping[str, str] = {}
-    """Whose the entries are, by their keys; the server's own for those that are not named."""
+    """The origin of entries by key; entries without one belong to the server itself."""
 
 
-class Part(Protocol):
-    """Something mounted. Names and URIs are its own; whoever mounts it renames."""
+class ComponentProvider(Protocol):
+    """A mounted source of components. It uses its own names; the parent renames them."""
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The name in messages."""
         ...
 
     @property
     def name(self) -> str:
-        """What the server calls itself, or is called in a file: the origin of its components."""
+        """The server's name: the origin of its components."""
         ...
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What it offers, as far as known."""
+        """The known capabilities."""
         ...
 
     def tool_names(self) -> Iterable[str]:
@@ -71,12 +71,12 @@ class Part(Protocol):
 
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
-        """Which arguments of its tools are mirrored in headers."""
+        """The arguments of its tools that are repeated in headers."""
         ...
 
     @property
     def added(self) -> Mapping[str, Method]:
-        """Methods and notifications that are none of the protocol's, by their names."""
+        """Extension methods and notifications by name."""
         ...
 
     async def start(self, parent: Server) -> None: ...
@@ -84,91 +84,91 @@ class Part(Protocol):
     async def stop(self) -> None: ...
 
     async def meet(self, call: Call) -> None:
-        """A client says hello, and is about to be told what there is: find out, if that depends on who it is."""
+        """Prepare for a connecting client, if the components depend on the caller."""
         ...
 
-    async def shown(self, kind: ListName, call: Call) -> Shown:
-        """What ``call`` may see.
+    async def shown(self, kind: ListName, call: Call) -> ComponentList:
+        """Return the components visible to ``call``.
 
         Raises:
-            DovetailError: it cannot be told now.
+            DovetailError: the list is unavailable.
         """
         ...
 
-    def known(self, kind: ListName, call: Call) -> Shown | None:
-        """What `shown` would say, where it is known at once; None otherwise."""
+    def known(self, kind: ListName, call: Call) -> ComponentList | None:
+        """Return the result of `shown` if it is known without a request, else None."""
         ...
 
     def steady(self, kind: ListName) -> bool:
-        """Whether callers without a principal are shown the same until this part tells of a change."""
+        """Return whether callers without a principal see the same list until a change is reported."""
         ...
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
-        """Whether there is such a component, for parts without a prefix of their own."""
+        """Return whether it has such a component. Used for servers without a prefix."""
         ...
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
-        """All versions of a tool that are known, the newest first, by which others choose; none if it is not there."""
+        """Return the known versions of a tool, newest first; empty if it does not exist."""
         ...
 
     def component(self, kind: ListName, name: str) -> Component | None:
-        """What is known of a component without asking anybody; None where that is nothing."""
+        """Return what is known of a component without a request, or None."""
         ...
 
     def unwrapped(self, call: Call) -> Call | None:
-        """The call that ``call_tool`` of a search stands for; None for every other call."""
+        """Return the tool call inside a ``call_tool`` of a search; None for other calls."""
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
-        """Whether a call of the tool may become a task: of the server it is mounted in, not of its own."""
+        """Return whether a call of the tool may become a task of the parent server."""
         ...
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]: ...
 
     async def set_level(self, call: Call, channel: Channel) -> None:
-        """``logging/setLevel`` of a client in front."""
+        """Handle ``logging/setLevel`` of a downstream client."""
         ...
 
     async def watch(self, uri: str, call: Call) -> None:
-        """Somebody subscribed to ``uri``.
+        """Subscribe to ``uri``.
 
         Raises:
-            ProtocolError: it is not there for them.
+            ProtocolError: it is not visible to the caller.
         """
         ...
 
     def unwatch(self, uri: str) -> None:
-        """Nobody is subscribed to ``uri`` any more."""
+        """Unsubscribe from ``uri``: it has no subscribers left."""
         ...
 
     async def sees(self, uri: str, call: Call) -> bool:
-        """Whether somebody who has subscribed to ``uri`` still sees it."""
+        """Return whether a subscriber of ``uri`` can still see it."""
         ...
 
     def rights_of(self, uri: str) -> Rights: ...
 
     def find_routes(self, path: str) -> list[Any]:
-        """Its own HTTP routes that answer ``path``, as far as they can be called from here."""
+        """Return its custom HTTP routes that match ``path``."""
         ...
 
     def session_ended(self, session: Session) -> None:
-        """A legacy session in front is over."""
+        """Clean up after a legacy session of a downstream client."""
         ...
 
     def follow(self, tell: Callable[[Change], None]) -> None:
-        """Have ``tell`` told of everything that changes; with news of nothing, that something else is offered."""
+        """Call ``tell`` for every change. An empty change means that other capabilities are offered."""
         ...
 
 
 class Mount(Struct, eq=False):
-    """One part and the names it has here."""
+    """A mounted provider and its names in the parent server."""
 
-    part: Part
+    part: ComponentProvider
     naming: Naming
     renamed: dict[tuple[ListName, Any], list[Any]] = {}
-    """The definitions under the names they have here, of the versions last shown."""
+    """The definitions under their names here, for the versions last listed."""
 
-    def definitions(self, kind: ListName, shown: Shown) -> list[Any]:
+    def definitions(self, kind: ListName, shown: ComponentList) -> list[Any]:
         key = (kind, shown.version)
         found = self.renamed.get(key)
         if found is None:
@@ -178,8 +178,8 @@ class Mount(Struct, eq=False):
         return found
 
 
-class ServerPart:
-    """A `Server` in this process, with its middleware, lifespan and rights."""
+class ServerProvider:
+    """A `Server` in this process, with its middleware, lifespan and permissions."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -202,7 +202,7 @@ class ServerPart:
         yield from (name for name, _ in shown_by(self, "tools"))
         composition = self.server.composition
         for mount in () if composition is None else composition.mounts:
-            if not isinstance(mount.part, ServerPart):  # of which `shown_by` knows nothing
+            if not isinstance(mount.part, ServerProvider):  # of which `shown_by` knows nothing
                 yield from map(mount.naming.tool, mount.part.tool_names())
 
     @property
@@ -214,14 +214,14 @@ class ServerPart:
         return self.server.admission.methods.custom
 
     async def start(self, parent: Server) -> None:
-        # What the child seals comes back through the parent, perhaps on another worker of it.
+        # Sealed values of the child return through the parent, perhaps in another worker process.
         self.server.seal = Seal(
             parent.seal.keys, self.server.limits.max_request_state_bytes, owner=self.server.name
         )
         self.server.inherited_store = parent.inherited_store if parent.store is None else parent.store
         transforms = self.server.transforms
         if self.server.store is None and transforms is not None and transforms.visibility is not None:
-            transforms.visibility.store = parent.state_store  # what all workers of the parent know
+            transforms.visibility.store = parent.state_store  # shared by all workers of the parent
         await self.server.start()
 
     async def stop(self) -> None:
@@ -231,7 +231,7 @@ class ServerPart:
         if self.server.composition is not None:
             await self.server.composition.meet(call)
 
-    async def shown(self, kind: ListName, call: Call) -> Shown:
+    async def shown(self, kind: ListName, call: Call) -> ComponentList:
         server = self.server
         if server.transforms is not None and server.transforms.lists(kind):
             shown = await server.transforms.shown(kind, call)
@@ -244,9 +244,9 @@ class ServerPart:
         left, digest = await server.pipeline.filtered(kind, call, shown.entries)
         names = {key_of_definition(kind, one) for one in left}
         older = [one for one in shown.older if split(one.name)[0] in names]
-        return Shown((shown.version, digest), left, older, shown.origins)
+        return ComponentList((shown.version, digest), left, older, shown.origins)
 
-    def known(self, kind: ListName, call: Call) -> Shown | None:
+    def known(self, kind: ListName, call: Call) -> ComponentList | None:
         server = self.server
         if (server.transforms is not None and server.transforms.lists(kind)) or server.pipeline.filters(kind):
             return None
@@ -289,7 +289,7 @@ class ServerPart:
         server, transforms = self.server, self.server.transforms
         inner = name if transforms is None else transforms.before(name, kind)
         if kind == "tools" and "@" in name and inner not in server.register.tools.entries:
-            base, version = split(name)  # a version may be written in several ways
+            base, version = split(name)  # a version has several spellings
             inner = base if transforms is None else transforms.before(base)
             inner = None if inner is None else server.register.tools.find(joined(inner, version), None)
         if inner is None:
@@ -303,7 +303,7 @@ class ServerPart:
             known = None if server.composition is None else server.composition.component(kind, inner)
             if known is None:
                 return None
-            stripped = kind == "tools" and known.name != inner  # of its version
+            stripped = kind == "tools" and known.name != inner  # the version was removed
             return replace(known, name=split(name)[0] if stripped else name)
         component = server.pipeline.of_entry(kind, entry)
         stripped = kind == "tools" and (entry.older or name not in (inner, entry.definition.name))
@@ -359,13 +359,13 @@ class ServerPart:
         self.server.admission.methods.on_change.append(partial(tell, Change()))
 
 
-def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
-    """What ``call`` may see of the components registered with ``server`` itself."""
+def own_entries(server: Server, kind: ListName, call: Call) -> ComponentList:
+    """Return the components registered in ``server`` itself that are visible to ``call``."""
     admits, of = server.pipeline.admits, server.pipeline.of_entry
     entries = [one for one in server.register.table(kind) if admits is None or admits(of(kind, one))]
     seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
     shown = [entry for entry, sees in zip(entries, seen, strict=True) if sees]
-    # Of a tool with versions the name is that of the newest one that the caller may use.
+    # A tool with several versions is listed as the newest one that the caller may use.
     find = server.register.tools.newest
     behind = {
         entry.name
@@ -374,10 +374,10 @@ def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
     }
     newest = [entry.definition for entry in shown if entry.name not in behind]
     older = [replace(entry.definition, name=entry.name) for entry in shown if entry.name in behind]
-    return Shown((server.generation, None if all(seen) else seen), newest, older)
+    return ComponentList((server.generation, None if all(seen) else seen), newest, older)
 
 
-def traits_in(shown: Shown, name: str) -> Sequence[Traits]:
-    """All versions of one tool in a list, the newest first."""
+def traits_in(shown: ComponentList, name: str) -> Sequence[Traits]:
+    """Return all versions of one tool in a list, newest first."""
     found = [Traits.of(tool) for tool in shown.entries if tool.name == name]
     return found + [Traits.of(tool) for tool in shown.older if split(tool.name)[0] == name]

@@ -1,4 +1,4 @@
-"""`Proxy`: a server that answers by asking another one, of any revision, over any transport."""
+"""`Proxy`: a server that forwards all requests to an upstream server of any revision and transport."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
 from ..wire.revisions import REVISIONS, Revision
 from .mounting import mount
-from .remote import UPSTREAMS_KEPT, RemotePart, Sharing
+from .remote import UPSTREAMS_KEPT, RemoteProvider, Sharing
 from .upstream import Upstream
 
 _SKILLS = ("skills/list", "skills/get", "resources/directory/read")
@@ -69,10 +69,10 @@ class Proxy(Server):
             revisions: The protocol revisions that the proxy serves.
             options: Options of `Client`.
         """
-        # Around the calls of clients in front; those behind are the same calls.
+        # Middleware runs around downstream calls; upstream calls are the same ones.
         middleware = options.pop("middleware", ())
         super().__init__(name or _UNSAID, middleware=middleware, revisions=revisions)
-        self.remote = RemotePart(
+        self.remote = RemoteProvider(
             target,
             options,
             name=name,
@@ -87,11 +87,11 @@ class Proxy(Server):
         mount(self, self.remote, None)
 
     def call_tool(self, call: Call, channel: Channel) -> Any:
-        """``tools/call``: there is nobody else to ask."""
+        """Forward ``tools/call`` directly: there is no other provider."""
         return self.remote.respond(call, channel)
 
     async def start(self) -> None:
-        """Connect to the server behind, and offer what it offers."""
+        """Connect to the upstream and offer its capabilities."""
         await super().start()
         first = self.remote.first
         if first is None:
@@ -101,19 +101,19 @@ class Proxy(Server):
         self._introduce(first)
 
     async def replace(self, target: Any, **options: Unpack[ClientOptions]) -> None:
-        """Be the server at ``target`` from now on, with further options: clients in front stay connected.
+        """Switch to the server at ``target`` with further options. Downstream clients stay connected.
 
-        Calls under way end at the server of before; everybody hears that the lists changed.
+        Running calls end at the previous server. All clients are notified that the lists changed.
 
         Raises:
-            DovetailError: it cannot be reached; then all stays as it was.
+            DovetailError: the new server cannot be reached; nothing has changed.
         """
         await self.remote.replace(target, **options)
         if self.remote.first is not None:
             self._introduce(self.remote.first)
 
     def _introduce(self, first: Upstream) -> None:
-        """Be called what the server behind is called, and offer what it offers."""
+        """Take over the name and the capabilities of the upstream."""
         if not self._named:
             info = first.client.server_info
             self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")

@@ -1,6 +1,7 @@
-"""A server behind, as a part of a server in front: one connection for each principal, lists, calls, subscriptions.
+"""`RemoteProvider`: an upstream server as a mounted provider, with connections, lists, calls and
+subscriptions.
 
-A server that is down is left out of lists and tried again; when it comes back everybody hears that the lists changed.
+An unreachable upstream is left out of lists and retried. Clients are notified when it returns.
 """
 
 from __future__ import annotations
@@ -29,35 +30,37 @@ from ..server.composition import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
 from .extension_methods import forwarded_methods
-from .forwarding import Passing
-from .providers import LoopError, Shown
+from .forwarding import ForwardedCall
+from .providers import ComponentList, LoopError
 from .selectors import Traits
 from .upstream import Upstream
-from .upstream_connections import Sharing, UpstreamConnections, Way
+from .upstream_connections import Sharing, UpstreamConnections, UpstreamOptions
 
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
     from ..server.server import Server
 
 UPSTREAMS_KEPT: Final = 256
-"""Connections of one proxy, one for each principal, or half of them where it has one for each session; the one idle
-longest makes room, and if none is, one more is refused."""
+"""Upstream connections of one proxy: one per principal, or half of them during a replacement. When the limit
+is reached, the connection that was idle longest is closed; if all are in use, a new one is refused.
+"""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
-"""Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+"""Delay between connection attempts in seconds: the first, and the longest."""
 MEETING_SECONDS: Final = 5.0
-"""How long a client that says hello waits to be told what a server offers that is there for each caller anew."""
+"""Seconds that a connecting client waits for the lists of an upstream that depend on the caller."""
 LONGEST_CHAIN: Final = 8
-"""Proxies one behind the other, and gateways that start each other."""
+"""Proxies in a row, and gateways that start each other."""
 
 
 log = logging.getLogger("dovetail.gateway")
 
 
-class RemotePart:
-    """The server at ``target``. ``auth`` of the options may be a function of the principal in front.
+class RemoteProvider:
+    """The upstream at ``target``. ``auth`` in the options may be a function of the downstream principal.
 
-    With a `TokenExchange` it is there for principals with a token alone: nobody else has a connection, or sees it. With
-    a function it is so where nobody in particular is let in. What such a server offers is known when somebody comes.
+    With a `TokenExchange`, only principals with a token can use the upstream. With a function, this also
+    applies if the upstream refuses a connection without a principal. The components of such an upstream are
+    known after the first caller connects.
     """
 
     def __init__(
@@ -76,11 +79,11 @@ class RemotePart:
         self.label = name or parsed.label
         self.added: Mapping[str, Method] = forwarded_methods(forward_methods)
         self._mark = secrets.token_hex(8)
-        """By which a request that comes back here is known."""
-        way = Way(
+        """Identifies requests that return to this proxy."""
+        way = UpstreamOptions(
             target=parsed,
             options=options,
-            name=name or "the server behind",
+            name=name or "the upstream server",
             mark=self._mark,
             sharing=connections,
             timeout=timeout,
@@ -94,21 +97,22 @@ class RemotePart:
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._personal = way.exchange is not None
-        """There is no connection of nobody in particular."""
+        """Whether there is no shared connection without a principal."""
         self.patience: float | None = None
-        """How many seconds `start` waits for it at most."""
+        """Seconds that `start` waits for the upstream at most."""
         self.problem: DovetailError | None = None
-        """Why the server behind cannot be reached; None while it can."""
+        """Why the upstream server cannot be reached; None while it can."""
 
     @property
     def first(self) -> Upstream | None:
-        """The connection that was made to learn what there is."""
+        """The shared connection, which determines the components."""
         return self._connections.first
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- lifecycle
+    # --------------------------------------------------------------------------------------------------------
 
     async def start(self, parent: Server) -> None:
-        """Connect; a server that is down is tried again and again."""
+        """Connect; an unreachable upstream is retried."""
         self._server = parent
         if (store := parent.inherited_store if parent.store is None else parent.store) is not None:
             self._connections.held.share(store)
@@ -123,13 +127,13 @@ class RemotePart:
         if begun.done():
             begun.result()
         else:
-            self.problem = TransportError("it is not ready yet", cause="timeout")
-            log.warning("%s is not ready yet and left out until it is", self.label)
+            self.problem = TransportError("the upstream is not ready yet", cause="timeout")
+            log.warning("upstream not ready, left out for now name=%s", self.label)
             begun.add_done_callback(self._begun_late)
 
     def _begun_late(self, begun: asyncio.Task[None]) -> None:
         if not begun.cancelled() and self.problem is None:
-            log.info("%s is ready", self.label)
+            log.info("upstream ready name=%s", self.label)
             self._lists_changed()
 
     async def _begin(self) -> None:
@@ -151,25 +155,25 @@ class RemotePart:
         """The connection of nobody in particular.
 
         Raises:
-            DovetailError: the server behind cannot be reached.
+            DovetailError: the upstream server cannot be reached.
         """
         first = await self._connections.opened()
-        with suppress(ProtocolError):  # but not a `Refusal`, with which a circle of gateways ends
-            await first.shown("tools")  # what calls have to look like is known before the first one comes
+        with suppress(ProtocolError):  # but not a `Refusal`, which ends a loop of gateways
+            await first.shown("tools")  # tool schemas must be known before the first call
         self._connections.first, self.problem = first, None
         first.state_changed = self._state_changed
         return first
 
     async def replace(self, target: Any, **options: Unpack[ClientOptions]) -> None:
-        """Be the server at ``target`` from now on; calls under way end where they began, and lists have changed.
+        """Switch to the server at ``target``. Running calls end at the previous one; the lists change.
 
         Raises:
-            DovetailError: it cannot be reached; then all stays as it was.
+            DovetailError: it cannot be reached; nothing has changed.
         """
         way = self._connections.way
         way = replace(way, target=parse_target(target), options={**way.options, **options})
         self._personal = way.exchange is not None
-        if self._personal:  # whoever calls next connects
+        if self._personal:  # the next caller connects
             self._connections.replace(way, None)
             self._lists_changed()
             return
@@ -183,7 +187,7 @@ class RemotePart:
             await fresh.client.close()
             raise
         for uri in {uri for one in self._connections for uri in one.watched}:
-            with suppress(DovetailError):  # it may be gone with the change
+            with suppress(DovetailError):  # the new server may not have it
                 await fresh.client.subscribe_resource(uri)
                 fresh.watched.add(uri)
         if self._trying is not None:
@@ -197,14 +201,14 @@ class RemotePart:
             self._tell(Change(list=kind))
 
     def _state_changed(self, state: str) -> None:
-        """The connection of nobody in particular stands for the server: it is down, or back."""
+        """Handle a state change of the shared connection, which represents the upstream."""
         if state == "ready":
             self.problem = None
-            log.info("%s is back", self.label)
+            log.info("upstream reconnected name=%s", self.label)
         elif self.problem is None:
             self.problem = TransportError("the connection was lost", cause="closed")
-            log.warning("%s went away and is left out until it is back", self.label)
-        if state == "failed" and self.first is not None:  # its client tries no more: another one does
+            log.warning("upstream disconnected, left out for now name=%s", self.label)
+        if state == "failed" and self.first is not None:  # the client has given up: open a new connection
             lost, self._connections.first = self.first, None
             self._connections.forget(lost)
             self._down(self.problem or TransportError("the connection was lost", cause="closed"))
@@ -218,9 +222,9 @@ class RemotePart:
 
     def _down(self, error: DovetailError) -> None:
         if self.problem is None:
-            from ..transports.child import without_stderr  # most gateways start no child process
+            from ..transports.child import without_stderr  # rarely needed
 
-            log.warning("%s is down and left out: %s", self.label, without_stderr(error))
+            log.warning("upstream unreachable, left out name=%s: %s", self.label, without_stderr(error))
         self.problem = error
         if self._trying is None or self._trying.done():
             self._trying = asyncio.get_running_loop().create_task(self._try_again(), name="dovetail-upstream")
@@ -235,7 +239,7 @@ class RemotePart:
                 self.problem = error
                 pause = min(2 * pause, longest)
                 continue
-            log.info("%s is back", self.label)
+            log.info("upstream reconnected name=%s", self.label)
             self._lists_changed()
             return
 
@@ -248,10 +252,10 @@ class RemotePart:
         await self._connections.close()
 
     def _check(self, call: Call) -> Sequence[str]:
-        """The proxies that a call came through.
+        """Return the proxies that a call has passed.
 
         Raises:
-            LoopError: this one is among them, or there are too many.
+            LoopError: this proxy is among them, or there are too many.
         """
         found: Any = call.meta.get(VIA)
         via = (
@@ -261,31 +265,32 @@ class RemotePart:
         )
         if self._mark in via or len(via) >= LONGEST_CHAIN:
             text = (
-                f"{self._connections.way.name} leads back to itself"
+                f"{self._connections.way.name} is part of a proxy loop"
                 if self._mark in via
                 else "too many proxies in a row"
             )
             raise LoopError("dependency_failed", text)
         return via
 
-    # --- the part -----------------------------------------------------------------------------------------------------
+    # --- provider
+    # ---------------------------------------------------------------------------------------------------------
 
     @property
     def _example(self) -> Upstream | None:
-        """A connection that shows what there is, as far as that does not depend on whose it is."""
+        """A connection from which common properties of the upstream are read."""
         return self.first or next(iter(self._connections), None)
 
     @property
     def capabilities(self) -> m.ServerCapabilities:
         example = self._example
         if example is None:
-            # Until the upstream has answered, its lists may hold anything: a client that connects now must be able to
-            # request them later.
+            # Until the upstream has answered, its lists are unknown: a client that connects now must be able
+            # to request them later.
             unknown = self._personal or self.problem is not None
             return m.ServerCapabilities(_ANYTHING if unknown else {})
         found, revision = example.client.server_capabilities, example.revision
         row = METHODS["completion/complete"]
-        # 2024-11-05 has completion, but no capability for it: newer clients in front would not ask without one.
+        # 2024-11-05 has completion without a capability: newer downstream clients need the capability.
         if revision is None or row.needs(revision) is not None or not {"prompts", "resources"} & found.keys():
             return found
         return m.ServerCapabilities({**found, "completions": {}})
@@ -297,13 +302,13 @@ class RemotePart:
     def param_headers(self) -> Mapping[str, HeaderMap]:
         return {} if self._example is None else self._example.param_headers
 
-    async def shown(self, kind: ListName, call: Call) -> Shown:
+    async def shown(self, kind: ListName, call: Call) -> ComponentList:
         if self.problem is not None and call.principal is None:
             raise self.problem
         via = self._check(call) if VIA in call.meta else ()
         return await (await self._connections.of(call)).shown(kind, via)
 
-    def known(self, kind: ListName, call: Call) -> Shown | None:
+    def known(self, kind: ListName, call: Call) -> ComponentList | None:
         if self.problem is not None or call.principal is not None or VIA in call.meta:
             return None
         return None if self.first is None or not self._connections.shared else self.first.known(kind)
@@ -312,7 +317,7 @@ class RemotePart:
         return self._connections.shared
 
     def forget_lists(self) -> None:
-        """Request every list anew when it is wanted next: for servers that change lists without a notification."""
+        """Request every list again when it is needed, for servers that do not notify changes."""
         for upstream in self._connections:
             upstream.forget_lists()
 
@@ -344,10 +349,10 @@ class RemotePart:
         return Component(name, "tool", found[0].version, found[0].tags, self.name)
 
     def unwrapped(self, call: Call) -> Call | None:
-        return None  # what a tool of a server behind does with its arguments is not known
+        return None  # unknown for tools of an upstream
 
     def task_tool(self, name: str) -> TaskTool | None:
-        """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""
+        """Return task support: a modern upstream decides per call, one of 2025-11-25 declares it per tool."""
         asked = self._connections if self.first is None else (self.first,)
         if self._example is None:
             return None
@@ -362,17 +367,19 @@ class RemotePart:
             self._check(call)
         connections = self._connections
         if call.principal is None and connections.first is not None and connections.shared:
-            return Passing(self._server, connections.first, call, channel).run()  # most calls: no key is made
+            return ForwardedCall(
+                self._server, connections.first, call, channel
+            ).run()  # most calls: no key is made
         return self._respond(self._server, call, channel)
 
     async def _respond(self, server: Server, call: Call, channel: Channel) -> Struct | Raw:
-        return await Passing(server, await self._connections.of(call), call, channel).run()
+        return await ForwardedCall(server, await self._connections.of(call), call, channel).run()
 
     async def set_level(self, call: Call, channel: Channel) -> None:
         try:
             await (await self._connections.of(call)).set_level(call.params.level)
         except DovetailError as error:
-            log.info("%s: the level of its log could not be set: %s", self.label, error.message)
+            log.info("upstream log level not set name=%s: %s", self.label, error.message)
 
     async def watch(self, uri: str, call: Call) -> None:
         upstream = await self._connections.of(call)
@@ -390,16 +397,16 @@ class RemotePart:
         try:
             await upstream.client.unsubscribe_resource(uri)
         except DovetailError as error:
-            log.info("%s: a subscription could not be ended: %s", self.label, error.message)
+            log.info("upstream unsubscribe failed name=%s: %s", self.label, error.message)
 
     async def sees(self, uri: str, call: Call) -> bool:
-        return True  # the server behind has told this principal of it
+        return True  # the upstream server has told this principal of it
 
     def rights_of(self, uri: str) -> Rights:
         return ()
 
     def find_routes(self, path: str) -> list[Any]:
-        return []  # a server behind is asked what the protocol knows, and nothing else
+        return []  # an upstream serves only protocol methods
 
     def session_ended(self, session: Session) -> None:
         self._connections.session_ended(session)
@@ -421,13 +428,13 @@ _ANYTHING: Mapping[str, Any] = {
 
 
 def _turned_away(error: DovetailError) -> bool:
-    """Whether a server wants to know who it is."""
+    """Return whether the upstream requires authentication."""
     said = isinstance(error, AuthError) or error.kind == "authentication_failed"
     return said or (isinstance(error, StatusError) and error.status in (401, 403))
 
 
 def _is_called(kind: str, one: Any, name: str) -> bool:
-    """Whether a definition stands for ``name``; what a template matches, its server alone knows for certain."""
+    """Return whether a definition stands for ``name``. For templates this is an approximation."""
     if kind == "resources":
         return one.uri == name
     if kind == "templates":

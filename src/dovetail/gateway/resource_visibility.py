@@ -1,4 +1,4 @@
-"""Who still sees an address: asked before an update is told, since what is shown may have changed meanwhile."""
+"""Visibility of subscribed resources: checked before an update is sent, because it may have changed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 
-class Sight:
-    """What `SubscriptionHub.visibility_filter` asks for a server that shows others, or not all it has."""
+class SubscriptionVisibility:
+    """The visibility filter of subscriptions, for servers with mounted servers or views."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class Sight:
         tell([one for one in interested if await sees(self._server, uri, self._call(one))])
 
     def _call(self, one: Subscriber) -> Call:
-        """A request of theirs, as far as it says what they see."""
+        """Return a request of a subscriber, with what determines its visibility."""
         if one.call is not None:
             return one.call
         session = one.session
@@ -51,7 +51,7 @@ class Sight:
 
 
 async def sees(server: Server, uri: str, call: Call) -> bool:
-    """Whether whoever calls sees ``uri``, as it is called by those who are shown it."""
+    """Return whether the caller can see ``uri``, given under its listed name."""
     if server.transforms is not None:
         try:
             uri = await server.transforms.address(uri, call)

@@ -1,7 +1,7 @@
-"""Tools that are found, not listed: ``search_tools`` and ``call_tool`` in place of hundreds.
+"""Tool search: ``search_tools`` and ``call_tool`` replace a long tool list.
 
-The search covers the tools that the caller would otherwise see in the list, and ranks them with BM25 over the words of
-their names, descriptions and arguments. A call of a tool that was found goes the way of every call.
+The search covers the tools that the caller could list. It ranks them with BM25 over the words of their names,
+descriptions and arguments. A found tool is called like any other.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 SEARCHED_TEXT: Final = 4_000
-"""Characters of a tool's words that are searched."""
+"""Characters of a tool's text that are indexed."""
 SEARCH_RESULTS: Final = 50
-"""Tools that one search finds at most."""
+"""Tools in one search result."""
 INDEXES_KEPT: Final = 16
-"""Indexes of tools, for callers who see different ones."""
+"""Search indexes, for callers with different tools."""
 
 
 FIND: Final = "search_tools"
 
 _K1: Final = 1.2
-"""How soon a word that is said again counts no more."""
+"""BM25 k1: saturation of repeated words."""
 _B: Final = 0.75
-"""How much longer texts count less."""
+"""BM25 b: penalty for long texts."""
 _NAME: Final = 3
-"""A word of the name counts as if it were said so often."""
+"""Weight of a word in the name."""
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS: Final = re.compile(r"[^\W_]+")
 
 
-class Wish(Struct, forbid_unknown_fields=True):
+class SearchArguments(Struct, forbid_unknown_fields=True):
     """The arguments of ``search_tools``."""
 
     query: str = ""
     limit: int | None = None
 
 
-class Named(Struct, forbid_unknown_fields=True):
+class CallArguments(Struct, forbid_unknown_fields=True):
     """The arguments of ``call_tool``."""
 
     name: str
@@ -91,22 +91,24 @@ def _definitions(limit: int) -> tuple[Tool, Tool]:
 
 
 class Search:
-    """The two tools of one server, and what is listed beside them."""
+    """The two search tools of one server, and the tools that are always listed."""
 
     names: Final = frozenset({FIND, CALL})
 
     def __init__(self, server: Server, always: Iterable[str], limit: int) -> None:
         if not 1 <= limit <= SEARCH_RESULTS:
-            raise RegistrationError(f"a search finds 1 to {SEARCH_RESULTS} tools, not {limit}")
+            raise RegistrationError(f"the search limit must be 1 to {SEARCH_RESULTS}, not {limit}")
         for name in self.names & server.register.tools.entries.keys():
-            raise RegistrationError(f"the tool {name!r} is registered already: rename it to search for tools")
+            raise RegistrationError(
+                f"the search needs the tool name {name!r}, which is already registered; rename that tool"
+            )
         self._server, self._limit = server, limit
         self._always = Selection(always)
         self._tools = _definitions(limit)
         self._indexes: OrderedDict[int, Index] = OrderedDict()
 
     def listed(self, tools: Sequence[Tool]) -> list[Tool]:
-        """What the list shows of these."""
+        """Return the tools that are listed."""
         shown = [
             tool
             for tool in tools
@@ -115,9 +117,9 @@ class Search:
         return [*shown, *self._tools]
 
     async def find(self, call: Call, tools: Sequence[Tool]) -> CallToolResult:
-        """``search_tools`` among ``tools``."""
+        """Run ``search_tools`` on ``tools``."""
         try:
-            wish = msgspec.json.decode(_given(call), type=Wish)
+            wish = msgspec.json.decode(_given(call), type=SearchArguments)
             limit = min(max(wish.limit or self._limit, 1), SEARCH_RESULTS)
         except msgspec.ValidationError as error:
             return self._server.failures.of_tool(ToolError(str(error)), FIND, call)
@@ -139,9 +141,9 @@ class Search:
         return index
 
     def unwrapped(self, call: Call) -> Call | CallToolResult:
-        """The call that ``call_tool`` stands for; or what is wrong with it."""
+        """Return the tool call inside ``call_tool``, or an error result."""
         try:
-            named = msgspec.json.decode(_given(call), type=Named)
+            named = msgspec.json.decode(_given(call), type=CallArguments)
         except msgspec.ValidationError as error:
             return self._server.failures.of_tool(ToolError(str(error)), CALL, call)
         if named.name in self.names:
@@ -158,7 +160,7 @@ def _given(call: Call) -> bytes:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text or a name, in small letters, without the s of a plural."""
+    """Split a text or a name into lower-case words without plural s."""
     found = (word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", text)))
     return [
         word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
@@ -167,7 +169,7 @@ def words(text: str) -> list[str]:
 
 
 def _texts(tool: Tool) -> Iterator[str]:
-    """The name of a tool, its title, its description and its arguments."""
+    """Yield the name, title, description and arguments of a tool."""
     yield tool.name
     for text in (tool.title, tool.description):
         if isinstance(text, str):
@@ -183,13 +185,13 @@ def _texts(tool: Tool) -> Iterator[str]:
 
 
 class Index:
-    """The words of some tools, ranked with BM25."""
+    """A BM25 index of tools."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.tools = tools
         self._lengths: list[int] = []
         self._said: dict[str, list[tuple[int, int]]] = {}
-        """By word: which tools say it, and how often."""
+        """By word: the tools that contain it, and how often."""
         for place, tool in enumerate(self.tools):
             counted = Counter(words("\n".join(_texts(tool))[:SEARCHED_TEXT]))
             for word in words(tool.name):
@@ -200,7 +202,7 @@ class Index:
         self._usual = sum(self._lengths) / max(1, len(self.tools))
 
     def best(self, query: str) -> list[Tool]:
-        """The tools that say any word of ``query``, those first that are most likely meant."""
+        """Return the tools that contain a word of ``query``, best match first."""
         scores: Counter[int] = Counter()
         for word in dict.fromkeys(words(query[:SEARCHED_TEXT])):
             for said in self._like(word):
@@ -211,7 +213,7 @@ class Index:
         return [self.tools[place] for place, _ in sorted(scores.items(), key=lambda one: (-one[1], one[0]))]
 
     def _like(self, word: str) -> list[list[tuple[int, int]]]:
-        """Who says a word; where nobody does, who says one that begins with it."""
+        """Return the entries of a word or, without any, of words that start with it."""
         found = self._said.get(word)
         if found is not None or len(word) < 3:
             return [] if found is None else [found]

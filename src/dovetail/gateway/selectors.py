@@ -1,9 +1,9 @@
-"""Which components are meant: by name, tag or version, in a word that also stands in a file.
+"""Selectors: text that selects components by name, tag or version.
 
 ``add`` is a tool with all its versions, or a prompt; ``add@1.0`` one version of a tool; ``city://oslo`` or
-``city://{name}`` a resource or a template; ``tag:admin`` everything with that tag; ``version:2`` or ``version:>=2``
-(also ``<=``, ``<``, ``>``) every tool of such a version, but none without. ``tool:``, ``prompt:``, ``resource:`` and
-``template:`` before a name mean no other kind.
+``city://{name}`` a resource or a template; ``tag:admin`` everything with that tag; ``version:2`` or
+``version:>=2`` (also ``<=``, ``<``, ``>``) all tools with such a version. The prefixes ``tool:``,
+``prompt:``, ``resource:`` and ``template:`` restrict a name to that kind.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 class Traits(Struct, frozen=True):
-    """A component, or one version of a tool, as far as a choice may depend on it."""
+    """The properties of a component, or of one tool version, that a selector can use."""
 
     key: str
-    """Its name or address, of a tool with its version where there is a newer one."""
+    """Its name or URI; for an older version of a tool, name and version."""
     version: str | None = None
     tags: frozenset[str] = frozenset()
     kind: ListName = "tools"
@@ -55,14 +55,14 @@ class Traits(Struct, frozen=True):
 
 
 def key_of_definition(kind: ListName, definition: Any) -> str:
-    """What a component is asked for by."""
+    """Return the name or URI of a component."""
     if kind == "resources":
         return definition.uri
     return definition.uri_template if kind == "templates" else definition.name
 
 
 def named(word: str, kind: ListName) -> str | None:
-    """The name or address that a word means among those of ``kind``; None for one of another kind."""
+    """Return the name or URI that a selector means for ``kind``; None for another kind."""
     own = KINDS[kind]
     if word.startswith(own):
         return word.removeprefix(own)
@@ -70,9 +70,9 @@ def named(word: str, kind: ListName) -> str | None:
 
 
 def speaks_of(words: Iterable[str], kind: ListName) -> bool:
-    """Whether ``include`` leaves out what is not among these words: names are those of tools, addresses of the rest.
+    """Return whether ``include`` with these selectors limits ``kind``: names are tools, URIs are the rest.
 
-    Resources and templates go together: through a template that is left, everything could be read.
+    Resources and templates are limited together: otherwise everything could be read through a template.
     """
     for word in words:
         if word.startswith(TAG):
@@ -85,7 +85,7 @@ def speaks_of(words: Iterable[str], kind: ListName) -> bool:
 
 
 def may_mean(words: Iterable[str], kind: ListName) -> bool:
-    """Whether one of the words may be about something of ``kind``."""
+    """Return whether a selector may select something of ``kind``."""
     if kind == "tools" and any(word.startswith("version:") for word in words):
         return True
     names = [
@@ -96,18 +96,20 @@ def may_mean(words: Iterable[str], kind: ListName) -> bool:
 
 
 class Selection:
-    """The components that some words mean."""
+    """The components that some selectors select."""
 
     __slots__ = ("_compared", "_names", "_pinned", "_tags", "by_traits", "words")
 
     def __init__(self, words: Iterable[str]) -> None:
         if isinstance(words, str):
-            raise RegistrationError(f"a list of names is wanted, not the text {words!r}")
+            raise RegistrationError(f"expected a list of names, not the string {words!r}")
         self.words = frozenset(words)
         self._tags = frozenset(word.removeprefix(TAG) for word in self.words if word.startswith(TAG))
         compared = [(word, _VERSION.fullmatch(word)) for word in self.words if word.startswith("version:")]
         if wrong := [word for word, found in compared if found is None]:
-            raise RegistrationError(f"{wrong[0]!r} is no choice of versions: write version:2 or version:>=2")
+            raise RegistrationError(
+                f"{wrong[0]!r} is not a valid version selector; write version:2 or version:>=2"
+            )
         self._compared = [(_COMPARE[found[1]], order(found[2])) for _, found in compared if found is not None]
         others = [word for word in self.words if not word.startswith((TAG, "version:"))]
         self._names = {kind: frozenset(filter(None, (named(one, kind) for one in others))) for kind in KINDS}
@@ -116,14 +118,14 @@ class Selection:
             if version is not None:
                 self._pinned.setdefault(base, []).append(order(version))
         self.by_traits = bool(self._tags or self._compared or self._pinned)
-        """Whether more than the name decides."""
+        """Whether tags or versions are used."""
 
     def names(self, kind: ListName) -> frozenset[str]:
-        """The names and addresses of ``kind`` that are meant, whatever has them."""
+        """Return the selected names and URIs of ``kind``."""
         return self._names[kind]
 
     def has(self, name: str, traits: Traits) -> bool:
-        """Whether the component that is called ``name`` here is meant."""
+        """Return whether the component with this name is selected."""
         if name in self._names[traits.kind] or not self._tags.isdisjoint(traits.tags):
             return True
         if traits.version is None or not (self._compared or self._pinned):

@@ -1,12 +1,15 @@
-"""Calls upstream that wait for the answers of a modern client: it was asked, and will come back, or not.
+"""Suspended upstream calls: a legacy upstream waits for input that a modern client sends with its next
+request.
 
-A legacy server asks in the middle of a call, and a modern client hears of it only when its own call ends. So the call
-upstream stays open under a lease while the question goes out as ``input_required``; ``requestState`` names it. A client
-that does not come back in time has the call upstream cancelled. The number of suspended calls is bounded.
+A legacy upstream sends requests during a call, but a modern client receives them only when its own call ends.
+The upstream call therefore stays open under a lease while the requests are sent as ``input_required``;
+``requestState`` names it. It is cancelled if the client does not continue in time. The number of suspended
+calls is limited.
 
-A client may come back to another process with the same store (`HeldElsewhere`): its answers go to the process that has
-the call, and the result comes back, both over the store's messages under the id of the call. That process repeats that
-it is alive until the call upstream ends or asks again; without that the client is told to start over.
+The client may continue in another process with the same store (`RemoteSuspendedCalls`). Its responses are
+published to the process with the call, and the result is published back under the id of the call. That
+process sends heartbeats until the upstream call ends or requests more input. Without them the client gets an
+error.
 """
 
 from __future__ import annotations
@@ -35,16 +38,16 @@ from ..wire.methods import METHODS, CustomParams
 from ..wire.unknown_fields import encode_with_original
 
 if TYPE_CHECKING:
-    from .forwarding import Passing
+    from .forwarding import ForwardedCall
 
 HELD_CALLS: Final = 1_000
-"""Calls behind that wait for an answer of a modern client, of all clients together."""
+"""Suspended calls of all clients."""
 HELD_CALLS_EACH: Final = 100
 """Suspended calls of one principal."""
 HELD_SECONDS: Final = 600.0
-"""How long a modern client may take to come back with its answers."""
+"""Seconds that a modern client may take to continue."""
 HELD_SIGN: Final = 5.0
-"""Seconds between two signs of life while a call is held in one process and its client waits in another."""
+"""Seconds between heartbeats to a process that waits for a call of another process."""
 
 
 class _Question(Struct, eq=False):
@@ -52,25 +55,25 @@ class _Question(Struct, eq=False):
     answer: asyncio.Future[Any]
 
 
-class HeldCall:
-    """One call behind that is under way."""
+class SuspendedCall:
+    """One upstream call in progress."""
 
     work: asyncio.Task[Struct | Raw]
     lease: asyncio.TimerHandle | None = None
     withdraw: Callable[[], None] | None = None
-    """Ends the offer to be answered from another process."""
+    """Ends the availability in other processes."""
     _news: asyncio.Future[None] | None = None
 
-    def __init__(self, passing: Passing) -> None:
+    def __init__(self, passing: ForwardedCall) -> None:
         self.id = secrets.token_urlsafe(16)
         self.owner = key_of(passing.call.principal)
         self.passing = passing
-        """The call in front that waits for it now, or waited last."""
+        """The downstream call that waits for it now, or did last."""
         self.questions: dict[str, _Question] = {}
         self._count = 0
 
     async def ask(self, put: PreparedInput) -> Any:
-        """Wait for the answer to a question of the server behind."""
+        """Wait for the response to a server-to-client request of the upstream."""
         self._count += 1
         question = _Question(put, asyncio.get_running_loop().create_future())
         key = f"input_{self._count}"
@@ -82,12 +85,12 @@ class HeldCall:
             self.questions.pop(key, None)
 
     def tell(self) -> None:
-        """There is a question, or the end."""
+        """Wake the waiting call: there is a request, or the call has ended."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
     def give(self, rounds: InputRounds) -> None:
-        """Give the server behind the answers that have come."""
+        """Deliver the received responses to the upstream."""
         for key, question in list(self.questions.items()):
             answer = rounds.request_input(question.put, key)
             if type(answer) is not MissingInput and not question.answer.done():
@@ -95,76 +98,76 @@ class HeldCall:
                 self.questions.pop(key, None)
 
     def let_go(self) -> None:
-        """It waits for nobody any more."""
+        """End the lease and the availability in other processes."""
         if self.lease is not None:
             self.lease.cancel()
         if self.withdraw is not None:
             self.withdraw = self.withdraw()
 
     async def news(self) -> None:
-        """Wait for a question, or for the end."""
+        """Wait for a request of the upstream, or for the end of the call."""
         while not (self.questions or self.work.done()):
             self._news = asyncio.get_running_loop().create_future()
             await self._news
 
 
-class HeldCalls:
-    """All calls that are held, of all clients: those whose client was asked and has not come back."""
+class SuspendedCalls:
+    """The suspended calls of a process."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, HeldCall] = {}
-        self._elsewhere: HeldElsewhere | None = None
+        self._calls: dict[str, SuspendedCall] = {}
+        self._elsewhere: RemoteSuspendedCalls | None = None
 
     def share(self, store: Store) -> None:
-        """Have calls answered by clients that come back to another process with this store."""
-        self._elsewhere = HeldElsewhere(store, self.resume)
+        """Make calls available to other processes with this store."""
+        self._elsewhere = RemoteSuspendedCalls(store, self.resume)
 
-    async def run(self, passing: Passing, params: Struct) -> Struct | Raw:
-        """Begin a call behind, and wait for its result or its first questions."""
-        held = passing.held = HeldCall(passing)
+    async def run(self, passing: ForwardedCall, params: Struct) -> Struct | Raw:
+        """Start an upstream call. Wait for its result or its first requests."""
+        held = passing.held = SuspendedCall(passing)
         work = passing.open_to_questions(passing.send(params))
         held.work = asyncio.get_running_loop().create_task(work)
         held.work.add_done_callback(partial(self._ended, held))
         return await self._wait(held)
 
-    def _ended(self, held: HeldCall, work: asyncio.Task[Any]) -> None:
+    def _ended(self, held: SuspendedCall, work: asyncio.Task[Any]) -> None:
         if self._calls.pop(held.id, None) is not None and not work.cancelled():
-            work.exception()  # nobody waits for it: whoever comes back is told that the call is over
+            work.exception()  # mark as retrieved: no call waits for it
         held.let_go()
         held.tell()
 
-    async def resume(self, id: str, passing: Passing, rounds: InputRounds) -> Struct | Raw:
-        """Give a call behind the answers it waits for, and wait on.
+    async def resume(self, id: str, passing: ForwardedCall, rounds: InputRounds) -> Struct | Raw:
+        """Deliver responses to an upstream call and wait for its next requests or result.
 
         Raises:
-            ProtocolError: it is over, or somebody else answers it at this moment.
+            ProtocolError: the call has ended, or another request continues it now.
         """
         held = self._calls.pop(id, None)
         if held is None and self._elsewhere is not None:
             return await self._elsewhere.pass_on(id, passing)
         if held is None:
-            reason = "the call that asked is over, being answered, or held by another process: begin again"
+            reason = "the suspended call has ended or is in use by another request; start the call again"
             raise ProtocolError("invalid_request_state", reason)
         held.let_go()
         held.passing.take_over(passing)
         return await self._wait(held, rounds)
 
-    async def _wait(self, held: HeldCall, rounds: InputRounds | None = None) -> Struct | Raw:
+    async def _wait(self, held: SuspendedCall, rounds: InputRounds | None = None) -> Struct | Raw:
         try:
             if rounds is not None:
                 held.give(rounds)
             await held.news()
             return held.work.result() if held.work.done() else self._question(held)
         except BaseException:
-            # The client in front is gone, or cannot be asked: nobody will come back.
+            # The downstream client has disconnected or cannot be asked: it will not continue.
             held.work.cancel()
             await asyncio.wait([held.work])
             raise
 
-    def _question(self, held: HeldCall) -> Struct:
+    def _question(self, held: SuspendedCall) -> Struct:
         mine = sum(1 for each in self._calls.values() if each.owner == held.owner)
         if len(self._calls) >= HELD_CALLS or (mine >= HELD_CALLS_EACH and held.owner is not None):
-            raise Refusal(1004, message="too many calls wait for an answer of their client")
+            raise Refusal(1004, message="too many suspended calls wait for client input; retry later")
         rounds = held.passing.rounds()
         rounds.state = {"held": held.id}
         for key, question in held.questions.items():
@@ -176,7 +179,7 @@ class HeldCalls:
         return result
 
     async def close(self) -> None:
-        """End them all."""
+        """Cancel all calls."""
         work = [held.work for held in self._calls.values()]
         for task in work:
             task.cancel()
@@ -186,11 +189,12 @@ class HeldCalls:
             await self._elsewhere.close()
 
 
-# --- clients that come back to another process -----------------------------------------------------------------
+# --- clients that continue in another process
+# ----------------------------------------------------------------
 
 
 class _Round(Struct, array_like=True):
-    """A client has come back: what it says, and the topic where it is to be answered."""
+    """A request that continues a call, with the topic for the replies."""
 
     reply: str
     owner: str | None
@@ -199,7 +203,7 @@ class _Round(Struct, array_like=True):
 
 
 class _Said(Struct):
-    """One of: a sign of life (nothing at all), a notification, the result, or why there is none."""
+    """A reply: a heartbeat (empty), a notification, a result or an error."""
 
     method: str = ""
     params: Raw | UnsetType = UNSET
@@ -211,7 +215,7 @@ _ALIVE: Final = _Said()
 _write = msgspec.json.Encoder().encode
 _read_round = msgspec.json.Decoder(_Round).decode
 _read_said = msgspec.json.Decoder(_Said).decode
-_GONE: Final = "the call that asked is over, or the process that held it is gone: begin again"
+_GONE: Final = "the suspended call or its process has ended; start the call again"
 
 
 class _Far(PlainChannel):
@@ -224,29 +228,29 @@ class _Far(PlainChannel):
         self._say(_Said(method, Raw(_write(encode_with_original(params)))))
 
     async def request(self, method: str, params: Struct) -> Any:
-        raise ServerRequestsNotSupported("its client has to be asked with the result")
+        raise ServerRequestsNotSupported("the client receives requests with the result only")
 
     async def drain(self) -> None: ...
 
 
-class HeldElsewhere:
-    """The way between the processes that have ``store`` in common; ``resume`` is `HeldCalls.resume`."""
+class RemoteSuspendedCalls:
+    """Connects suspended calls of processes with a common store. ``resume`` is `SuspendedCalls.resume`."""
 
     def __init__(self, store: Store, resume: Callable[..., Any]) -> None:
         self._store, self._resume = store, resume
         self._outbox = SendQueue(store, MAX_QUEUED_MESSAGES)
         self._serving: set[asyncio.Task[None]] = set()
 
-    def offer(self, held: HeldCall) -> Callable[[], None]:
-        """Have it answered from elsewhere too, until what is returned is called."""
+    def offer(self, held: SuspendedCall) -> Callable[[], None]:
+        """Make a call available to other processes until the returned function is called."""
         return self._store.subscribe(f"held/{held.id}", partial(self._take, held))
 
-    def _take(self, held: HeldCall, message: bytes) -> None:
+    def _take(self, held: SuspendedCall, message: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(held, _read_round(message)))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def _serve(self, held: HeldCall, round: _Round) -> None:
+    async def _serve(self, held: SuspendedCall, round: _Round) -> None:
         before, say = held.passing.call, partial(self._say, round.reply)
         if round.owner != key_of(before.principal):
             return
@@ -273,11 +277,11 @@ class HeldElsewhere:
             stop()
             work.cancel()
 
-    async def pass_on(self, id: str, passing: Passing) -> Raw:
-        """Hand over what the client in front came back with, and wait for what comes of it.
+    async def pass_on(self, id: str, passing: ForwardedCall) -> Raw:
+        """Send a continued call to its process and wait for the result.
 
         Raises:
-            ProtocolError: nobody has the call, or nobody any more; or what the server behind answered.
+            ProtocolError: no process has the call, or the error of the upstream.
         """
         call, reply = passing.call, f"held/{secrets.token_hex(8)}"
         heard: asyncio.Queue[bytes] = asyncio.Queue()

@@ -1,9 +1,9 @@
-"""What a server makes of what it has before anybody sees it: one pipeline for lists and for calls.
+"""`TransformChain`: the views of a server, applied to its lists and, in reverse, to calls.
 
-The tools that are there, all versions of them, go through the views of `Server.transform`, one after the other, then
-through what is visible to the caller; of several versions the newest that is left has the name. A call takes the same
-way backwards; `components.py` has it for all that is no tool. The pipeline of the server asks for it before middleware
-runs, so middleware sees the names of before.
+All versions of all tools pass the views of `Server.transform` in order, then the visibility rules of the
+caller. Of several remaining versions the newest has the plain name. A call passes the same steps backwards.
+`component_views` does the same for prompts and resources. The chain runs before middleware, so middleware
+sees original names.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ..server.registry.tool_versions import VERSIONS, asked_for, joined, order, 
 from .collisions import Collisions, settle
 from .component_views import Components
 from .naming import LISTINGS_KEPT
-from .providers import Shown, own_entries
-from .resource_visibility import Sight
+from .providers import ComponentList, own_entries
+from .resource_visibility import SubscriptionVisibility
 from .schema_profiles import Profiles, needs_restoring, restored
 from .schema_profiles import shown as in_profile
 from .search import CALL, FIND, Search
@@ -46,24 +46,24 @@ _NONE: Final[Rules] = ()
 
 
 class Found(Struct, frozen=True):
-    """A tool that is called, under the name it has without views, and what the views make of its arguments."""
+    """A called tool under its original name, and the mapping of its arguments."""
 
     key: str
     names: Sequence[str]
-    """Its name before each view and after the last, without a version."""
+    """Its name before each view and after the last one, without a version."""
 
 
 class Listed(Struct, frozen=True):
-    """What a caller is shown."""
+    """The tools of a caller."""
 
-    shown: Shown
+    shown: ComponentList
     listing: Listing
     everything: Sequence[Tool]
-    """What can be called, listed or not."""
+    """The tools that can be called, listed or not."""
 
 
 class TransformChain:
-    """The pipeline of one server."""
+    """The transform chain of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -73,29 +73,29 @@ class TransformChain:
         self.response_limit: ResponseLimit | None = None
         self.search: Search | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
-        """By caller: the true schemas of arguments, as long as nothing changes."""
+        """By caller: the original argument schemas, until something changes."""
         self.edition = 0
-        """How often anything was changed."""
+        """Incremented with each change."""
         self.collisions = Collisions()
         self.components = Components(server, self)
         self._kept: OrderedDict[Any, Listed] = OrderedDict()
 
     def lists(self, kind: ListName) -> bool:
-        """Whether lists differ from what is there."""
+        """Return whether lists differ from the registered components."""
         return self.edition > 0 if kind == "tools" else self.components.concerns(kind)
 
     @property
     def varies(self) -> bool:
-        """Whether callers with the same rights are shown different things."""
+        """Return whether callers with the same permissions may see different lists."""
         return self.visibility is not None or self.profiles is not None
 
     def change(self) -> None:
-        """What is shown is different from now on."""
+        """Invalidate cached lists."""
         self.edition += 1
         hub = self._server.hub
         hub.client_uri = self.components.outer_uri if any(view.moves for view in self.views) else None
         if self.components.concerns("resources") or self.components.concerns("templates"):
-            hub.visibility_filter = hub.visibility_filter or Sight(self._server)
+            hub.visibility_filter = hub.visibility_filter or SubscriptionVisibility(self._server)
         for kind in LIST_KINDS:
             if kind == "tools" or self.components.concerns(kind):
                 self._server.changed(kind)
@@ -106,46 +106,46 @@ class TransformChain:
         self.change()
 
     def write_schemas(self, schemas: str | Mapping[str, str]) -> None:
-        """Show schemas as a profile, or the profile of each client, has them."""
+        """List schemas in a profile, or in the profile of each client."""
         self.profiles = Profiles(schemas)
         self.change()
 
     def limit_results(self, max_bytes: int) -> None:
-        """Give results in pages that are larger than this."""
+        """Split results that exceed ``max_bytes`` into pages."""
         self.response_limit = ResponseLimit(max_bytes)
         self.response_limit.attach(self._server)
         self._server.pipeline.compose()
 
     def find_tools(self, search: Search | None) -> None:
-        """List only what ``search`` lists, and let it find the rest; all of it with None."""
+        """List only what ``search`` lists and make the rest searchable; None switches it off."""
         self.search = search
         self.change()
 
     async def _search(self, search: Search, request: Request) -> Struct | Raw:
-        """``search_tools`` among what the caller may call, as far as middleware leaves it in lists."""
+        """Run ``search_tools`` on the tools that the caller may call and middleware lists."""
         found = (await self._listed(request.call)).everything
         left, _ = await self._server.pipeline.filtered("tools", request.call, found)
         return await search.find(request.call, left)
 
     def watch_visibility(self) -> Visibility:
-        """The rules by which callers see different things."""
+        """Return the visibility rules, created on first use."""
         if self.visibility is None:
             self.visibility = Visibility(self._server)
         return self.visibility
 
     async def rules(self, call: Call) -> Rules:
-        """What is hidden from whoever calls."""
+        """Return the visibility rules of the caller."""
         return _NONE if self.visibility is None else await self.visibility.rules(call)
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
-        """One page of a list."""
+        """Return one page of a list."""
         kept = await (self._listed(call) if kind == "tools" else self.components.listed(kind, call))
         return await kept.listing.page(call, channel)
 
-    async def shown(self, kind: ListName, call: Call) -> Shown:
-        """All of it, for a server this one is mounted in."""
+    async def shown(self, kind: ListName, call: Call) -> ComponentList:
+        """Return the whole list, for a parent server."""
         return (await (self._listed(call) if kind == "tools" else self.components.listed(kind, call))).shown
 
     async def _listed(self, call: Call) -> Listed:
@@ -182,7 +182,7 @@ class TransformChain:
                 self._kept.popitem(last=False)
         return kept
 
-    def _built(self, version: Any, there: Shown, rules: Rules) -> Shown:
+    def _built(self, version: Any, there: ComponentList, rules: Rules) -> ComponentList:
         left: dict[str, list[tuple[Traits, Tool]]] = {}
         for tools, older in ((there.entries, False), (there.older, True)):
             for tool in tools:
@@ -202,9 +202,9 @@ class TransformChain:
             told = [traits.version for traits, _ in found]
             entries.append(_named(found[0][1], name, told))
             others += [_named(tool, joined(name, traits.version), told) for traits, tool in found[1:]]
-        return Shown(version, entries, others)
+        return ComponentList(version, entries, others)
 
-    def _written(self, shown: Shown, key: Any, profile: str) -> Shown:
+    def _written(self, shown: ComponentList, key: Any, profile: str) -> ComponentList:
         true = {tool.name: tool.input_schema for tool in (*shown.entries, *shown.older)}
         if len(self._schemas) >= LISTINGS_KEPT:
             self._schemas.clear()
@@ -216,7 +216,7 @@ class TransformChain:
         )
 
     async def _true(self, name: str, arguments: Any, call: Call) -> Any:
-        """The arguments as the true schema of the tool has them, whatever was shown."""
+        """Convert arguments to the original schema of the tool."""
         assert self.profiles is not None
         profile = self.profiles.of(call.client_info)
         if not needs_restoring(profile):
@@ -232,7 +232,7 @@ class TransformChain:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def find(self, name: str, call: Call) -> Found | None:
-        """What is called ``name`` here; None for what is not shown to the caller."""
+        """Find the tool with the listed name, or None if it is not visible to the caller."""
         base, pinned = name, None
         inner = self.before(name)
         if "@" in name and inner in (None, name):
@@ -258,7 +258,7 @@ class TransformChain:
         return None
 
     async def inner(self, kind: ListName, name: str, call: Call) -> str | None:
-        """The name or address before all views; None for what is not shown to the caller."""
+        """Return the original name or URI, or None if it is not visible to the caller."""
         if kind == "tools":
             found = await self.find(name, call)
             return None if found is None else found.key
@@ -268,32 +268,32 @@ class TransformChain:
         return await find(name, call)
 
     async def address(self, uri: str, call: Call) -> str:
-        """The address before all views.
+        """Return the original URI.
 
         Raises:
-            ProtocolError: it is not shown to the caller.
+            ProtocolError: it is not visible to the caller.
         """
         return await self.components.address(uri, call) if self.components.concerns("resources") else uri
 
     def known_as(self, uri: str) -> str:
-        """What the server itself calls an address, whoever asks."""
+        """Return the original URI, independent of the caller."""
         return self.components.inner_uri(uri) or uri
 
     def before(self, name: str, kind: ListName = "tools") -> str | None:
-        """The name before all views; None for one that is called something else now."""
+        """Return the name before all views; None if it was renamed."""
         found: str | None = name
         for view in reversed(self.views):
             found = None if found is None else view.inner(found, kind)
         return found
 
     def after(self, name: str, kind: ListName = "tools") -> str:
-        """The name after all views."""
+        """Return the name after all views."""
         for view in self.views:
             name = view.outer(name, kind)
         return name
 
     def names(self, name: str, traits: Traits, rules: Rules) -> list[str] | None:
-        """The names of something on its way through the views; None where it does not come through."""
+        """Return the names of a component in each view, or None if a view leaves it out."""
         names = [name]
         for view in self.views:
             if not view.admits(names[-1], traits):
@@ -302,7 +302,7 @@ class TransformChain:
         return names if admits(rules, names[-1], traits) else None
 
     async def _versions(self, name: str, wanted: str | None, call: Call) -> Sequence[Traits]:
-        """All versions of a tool that are known, the newest first; a stranger's is taken at its word."""
+        """Return the known versions of a tool, newest first. An unknown tool of an upstream counts as one."""
         server = self._server
         own = server.register.tools.versions(name)
         if own:
@@ -315,10 +315,10 @@ class TransformChain:
         return found or [Traits(name)]
 
     async def inward(self, name: str, arguments: Any, call: Call) -> tuple[str, Any]:
-        """The name and arguments with which what is called here goes on.
+        """Return the original name and arguments of a call.
 
         Raises:
-            ProtocolError: it is not shown to the caller, or an argument is not.
+            ProtocolError: the tool or an argument is not visible to the caller.
         """
         found = await self.find(name, call)
         if found is None:
@@ -330,10 +330,10 @@ class TransformChain:
         return found.key, arguments
 
     async def resolve(self, call: Call) -> tuple[Call, Next | None]:
-        """The call as it is without views, and what executes it where that is no handler.
+        """Return the original call, and what executes it if that is not a handler.
 
         Raises:
-            ProtocolError: what it names is not shown to the caller, or an argument is not.
+            ProtocolError: the component or an argument is not visible to the caller.
         """
         params, method, run = call.params, call.method, None
         if method == "tools/call":
@@ -369,14 +369,14 @@ async def _answer(result: CallToolResult, request: Request) -> CallToolResult:
 
 
 def _is(traits: Traits, wanted: str, pinned: str | None) -> bool:
-    """Whether it is the version that is wanted: one without any is, unless it is called ``name@version``."""
+    """Return whether it is the requested version. Without a pinned version, a tool without a version is."""
     if traits.version is None:
         return pinned is None
     return order(traits.version) == order(wanted)
 
 
 def _named(tool: Tool, name: str, versions: list[str | None]) -> Tool:
-    """A tool under its name, saying which versions there are of it."""
+    """Return a tool under its listed name with its available versions."""
     if len(versions) > 1 or VERSIONS in (tool.meta or ()):
         meta = {key: value for key, value in (tool.meta or {}).items() if key != VERSIONS}
         tool = replace(tool, meta=meta if len(versions) == 1 else {**meta, VERSIONS: versions})

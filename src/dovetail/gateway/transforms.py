@@ -1,7 +1,7 @@
-"""What is shown, and under which names: one view of the components, for lists and for their use alike.
+"""`View`: one `Server.transform` that includes, renames and describes components.
 
-A view changes definitions on their way out (`shown`) and calls on their way in (`inner`, `arguments`), so that what is
-listed is exactly what can be used. `transform_chain.py` puts the views of a server one after the other.
+A view maps definitions on their way out (`shown`) and calls on their way in (`inner`, `arguments`). Exactly
+the listed components can be used. `transform_chain` applies the views of a server in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .selectors import KINDS, Selection, Traits, named, speaks_of
 
 
 class View:
-    """What one `Server.transform` makes of what is shown."""
+    """The mapping of one `Server.transform`."""
 
     def __init__(
         self,
@@ -44,16 +44,18 @@ class View:
             if self._include is not None
             and (speaks_of(self._include.words, kind) or (kind == "tools" and not self._include.words))
         }
-        """The kinds of which only some are shown."""
+        """Kinds that ``include`` limits."""
         self._renamed = {kind: _of_kind(rename or {}, kind) for kind in KINDS}
         self._inner = {
             kind: {new: old for old, new in names.items()} for kind, names in self._renamed.items()
         }
         for kind, names in self._renamed.items():
             if len(self._inner[kind]) != len(names):
-                raise RegistrationError(f"two {kind} would have one name: rename them differently")
-        self.families = [Family(old, new) for old, new in self._renamed["templates"].items() if "{" in old]
-        """The templates whose addresses are others now."""
+                raise RegistrationError(f"two {kind} would get the same name; choose different names")
+        self.families = [
+            TemplateRename(old, new) for old, new in self._renamed["templates"].items() if "{" in old
+        ]
+        """Templates with changed URIs."""
         self._described = {kind: _of_kind(describe or {}, kind) for kind in KINDS}
         self._preset: dict[str, dict[str, Any]] = {
             name: dict(given) for name, given in (preset_arguments or {}).items()
@@ -68,11 +70,11 @@ class View:
 
     @property
     def by_traits(self) -> bool:
-        """Whether more than its name decides if something is shown."""
+        """Return whether tags or versions decide what is listed."""
         return self._exclude.by_traits or (self._include is not None and self._include.by_traits)
 
     def concerns(self, kind: ListName) -> bool:
-        """Whether it changes anything of this kind."""
+        """Return whether it changes anything of ``kind``."""
         names = [*self._described[kind], *self._renamed[kind], *self._exclude.names(kind)]
         address = kind in ("resources", "templates")
         may = any(not address or ":" in name for name in names)
@@ -80,61 +82,61 @@ class View:
 
     @property
     def moves(self) -> bool:
-        """Whether an address is called something else after it."""
+        """Return whether it changes URIs."""
         return any(":" in name for name in (*self._renamed["resources"], *self._renamed["templates"]))
 
     def inner_uri(self, uri: str) -> str | None:
-        """The address that something has before this view; None for one that is called something else now."""
+        """Return the URI before this view; None if it was renamed."""
         if uri in self._inner["resources"]:
             return self._inner["resources"][uri]
         found = next((inner for family in self.families if (inner := family.inner(uri)) is not None), uri)
         return found if self.outer_uri(found) == uri else None
 
     def outer_uri(self, uri: str) -> str:
-        """The address that something has after this view."""
+        """Return the URI after this view."""
         if uri in self._renamed["resources"]:
             return self._renamed["resources"][uri]
         return next((outer for family in self.families if (outer := family.outer(uri)) is not None), uri)
 
     def inner(self, name: str, kind: ListName = "tools") -> str | None:
-        """The name that something has before this view; None for one that is called something else now."""
+        """Return the name before this view; None if it was renamed."""
         inner = self._inner[kind].get(name, name)
         return inner if self._renamed[kind].get(inner, inner) == name else None
 
     def outer(self, name: str, kind: ListName = "tools") -> str:
-        """The name that something has after this view."""
+        """Return the name after this view."""
         return self._renamed[kind].get(name, name)
 
     def admits(self, name: str, traits: Traits) -> bool:
-        """Whether it shows what is called ``name`` before it."""
+        """Return whether it lists the component with this inner name."""
         return self.chooses(name, traits) and self.taker(name, traits.kind) is None
 
     def chooses(self, name: str, traits: Traits) -> bool:
-        """Whether ``include`` and ``exclude`` leave it in."""
+        """Return whether ``include`` and ``exclude`` keep it."""
         if traits.kind in self._limited and self._include is not None and not self._include.has(name, traits):
             return False
         return not self.leaves_out(name, traits)
 
     def taker(self, name: str, kind: ListName) -> str | None:
-        """Who is given the name that something would have after this view; None where it keeps it."""
+        """Return the component that is renamed to this name, or None."""
         taker = self._inner[kind].get(self.outer(name, kind), name)
         return None if taker == name else taker
 
     def leave_name(self, name: str, kind: ListName) -> None:
-        """Nothing of this kind is meant by ``name`` in ``rename``."""
+        """Ignore ``name`` in ``rename`` for this kind."""
         del self._inner[kind][self._renamed[kind].pop(name)]
 
     def leaves_out(self, name: str, traits: Traits) -> bool:
-        """Whether it is named among those that are not shown."""
+        """Return whether ``exclude`` names it."""
         return self._exclude.has(name, traits)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The addresses that are named among those that are not shown."""
+        """Return the URIs that ``exclude`` names."""
         return self._exclude.names("resources")
 
     def shown(self, definition: Any, name: str, kind: ListName = "tools") -> Any:
-        """A definition that is called ``name`` before this view, as it is after it; its own name is left as it is."""
+        """Map the definition with the inner name ``name``; its own name is unchanged."""
         changes: dict[str, Any] = {}
         if name in self._described[kind]:
             changes["description"] = self._described[kind][name]
@@ -143,16 +145,16 @@ class View:
         return replace(definition, **changes) if changes else definition
 
     def _schema(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """The schema of arguments as it is after this view."""
+        """Map the schema of the arguments."""
         hidden, defaults = self._hidden.get(name, frozenset()), self._defaults.get(name, {})
         moved = self._moved.get(name, {})
         members: dict[str, Any] = {}
         there: Mapping[str, Any] = schema.get("properties") or {}
         for argument, one in there.items():
             if argument in hidden or (argument in moved.values() and argument not in moved):
-                continue  # one that had the name by itself makes room
+                continue  # replaced by the renamed argument
             if argument in moved and isinstance(one, Mapping):
-                # A header is checked against the argument that it repeats, which has another name behind.
+                # The header is validated against the original argument name.
                 one = {key: value for key, value in cast("Schema", one).items() if key != ANNOTATION}
             if argument in defaults:
                 one = {
@@ -167,17 +169,17 @@ class View:
         return found
 
     def arguments(self, name: str, arguments: Any) -> Any:
-        """The arguments with those that are fixed, under the names of before; what is hidden cannot be given.
+        """Map arguments to their inner names and add preset ones.
 
         Raises:
-            ProtocolError: one was given that is not there.
+            ProtocolError: an argument is unknown or hidden.
         """
         hidden, moved = self._hidden.get(name, frozenset()), self._moved.get(name, {})
         if not hidden and not moved and name not in self._defaults:
             return arguments
         given: Any = {} if arguments is UNSET else msgspec.json.decode(arguments)
         if not isinstance(given, dict):
-            return arguments  # whoever reads them says what is wrong with them
+            return arguments  # validation reports the error
         inner = {new: old for old, new in moved.items()}
         for argument in cast("dict[str, Any]", given):
             if argument not in inner and (argument in moved or argument in hidden):
@@ -191,33 +193,33 @@ class View:
 
 
 def _moved(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What the arguments of a tool are called from now on."""
+    """Return the inner name by outer name of the arguments of a tool."""
     if len(set(given.values())) != len(given):
-        raise RegistrationError(f"two arguments of {name!r} would have one name")
+        raise RegistrationError(f"two arguments of {name!r} would get the same name")
     return dict(given)
 
 
-class Family:
-    """The addresses of a template that is called something else: they change as far as its first variable.
+class TemplateRename:
+    """A renamed template and its URIs: they change up to the first variable.
 
     Raises:
-        RegistrationError: more of it would change, and could not be undone.
+        RegistrationError: more than that would change, which is not reversible.
     """
 
     def __init__(self, old: str, new: str) -> None:
         self._heads = (old.partition("{")[0], new.partition("{")[0])
         if old[len(self._heads[0]) :] != new[len(self._heads[1]) :]:
             raise RegistrationError(
-                f"{old!r} cannot be called {new!r}: only what comes before the first variable may change"
+                f"{old!r} cannot be renamed to {new!r}: only the part before the first variable may change"
             )
         self._templates = (UriTemplate(old), UriTemplate(new))
 
     def outer(self, uri: str) -> str | None:
-        """What an address of the family is called after the view; None for others."""
+        """Return the outer URI, or None if it does not match the template."""
         return self._moved(uri, 0)
 
     def inner(self, uri: str) -> str | None:
-        """What it is called before the view."""
+        """Return the inner URI, or None if it does not match the template."""
         return self._moved(uri, 1)
 
     def _moved(self, uri: str, side: int) -> str | None:

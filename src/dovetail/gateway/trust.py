@@ -1,4 +1,4 @@
-"""Which commands of files may be run: a user said so once, and it is remembered by their hash."""
+"""Trust in the commands of configuration files: the user confirms each once, stored by its hash."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import shlex
 from pathlib import Path
 from typing import Any, cast
 
-from .gateway_config import ConfigError, Entry
+from .gateway_config import ConfigError, ServerEntry
 
 
 class Untrusted(ConfigError):
-    """Nobody has said that a command may be run."""
+    """The command of an entry has not been confirmed."""
 
 
-def check_trusted(entry: Entry) -> None:
-    """Look whether its command, if it has one, may be run.
+def check_trusted(entry: ServerEntry) -> None:
+    """Check that the command of ``entry``, if it has one, is confirmed.
 
     Raises:
-        Untrusted: nobody has said so.
+        Untrusted: it is not confirmed.
     """
     if entry.command and not is_trusted(entry):
         shown = shlex.join(entry.command).encode("unicode_escape").decode()
-        raise Untrusted(f"nobody has said that {entry.name!r} may run: {shown} (use --yes)")
+        raise Untrusted(f"the command of {entry.name!r} is not confirmed: {shown}; confirm it with --yes")
 
 
-def is_trusted(entry: Entry) -> bool:
-    """Whether somebody has said that the command of ``entry`` may be run, just as it is."""
+def is_trusted(entry: ServerEntry) -> bool:
+    """Return whether exactly this command was confirmed."""
     return _mark(entry) in _remembered()
 
 
-def trust(entry: Entry) -> None:
-    """Remember that it may be run."""
+def trust(entry: ServerEntry) -> None:
+    """Store the confirmation of its command."""
     path = _file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(json.dumps([*_remembered(), _mark(entry)]))
     path.chmod(0o600)
 
 
-def _mark(entry: Entry) -> str:
+def _mark(entry: ServerEntry) -> str:
     told = json.dumps([entry.command, entry.cwd, sorted(entry.env.items())])
     return hashlib.sha256(told.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""One connection to a server behind, for one principal: what it shows, and whose its questions are."""
+"""`Upstream`: one connection to an upstream server, its lists, and the routing of its requests to callers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..wire.codec import Codec
 from ..wire.headers import HeaderMap, header_map
 from ..wire.methods import Method
 from ..wire.revisions import BY_NAME, Revision
-from .forwarding import LONGEST_NAME, Passing, current
-from .providers import Shown
+from .forwarding import LONGEST_NAME, ForwardedCall, current
+from .providers import ComponentList
 from .selectors import Traits
-from .suspended_calls import HeldCalls
+from .suspended_calls import SuspendedCalls
 
 if TYPE_CHECKING:
     from ..auth.client.on_behalf_of import ExchangedToken
@@ -54,8 +54,8 @@ _NEEDS: Final[Mapping[ListName, str]] = {
 }
 
 
-class Sampler:
-    """Samples by asking the client in front, which may use tools."""
+class ForwardingSampler:
+    """A sampler that forwards sampling requests to the downstream client, including tools."""
 
     supports_tools = True
 
@@ -67,21 +67,21 @@ class Sampler:
 
 
 class Upstream:
-    """A client of the server behind, and the calls that are under way there."""
+    """A client of the upstream and its running calls."""
 
     revision: Revision | None = None
     codec: Codec | None = None
     modern = False
     open = False
-    """It has been ready once."""
+    """Whether it has been ready."""
     successor: Upstream | None = None
     """The connection to the process that replaced this server."""
     _late_until = 0.0
     """Until when the server may ask something for a call that was given up."""
     exchanged: ExchangedToken | None = None
-    """What the token of its principal is exchanged by."""
+    """The token exchange of its principal."""
     _level = len(_LEVELS)
-    """From which on it logs; nobody has said yet."""
+    """The lowest requested log level; initially none."""
     _declared: tuple[Any, Mapping[str, Any]] = (None, {})
 
     def __init__(
@@ -90,7 +90,7 @@ class Upstream:
         options: ClientOptions,
         *,
         name: str,
-        held: HeldCalls,
+        held: SuspendedCalls,
         tell: Callable[[Change], None],
         timeout: float | None,
         forward_headers: frozenset[str],
@@ -98,43 +98,44 @@ class Upstream:
         mark: str,
     ) -> None:
         self.name, self.mark = name, mark
-        """How clients in front are told of it."""
+        """The name in messages to downstream clients."""
         self.plain = options.get("dialect", "official") == "official"
-        """Whether its results may be passed on as they are: no dialect has other words for them."""
+        """Whether results may be forwarded unchanged: the upstream uses no other dialect."""
         self.held, self.timeout = held, timeout
         self.unhurried = Timeouts(idle=None, total=timeout)
-        """For calls of which the server behind may make tasks."""
+        """Timeouts for calls that may become tasks of the upstream."""
         self._tell, self.forward_headers, self.added = tell, forward_headers, added
-        self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
-        self._shown: dict[ListName, Shown] = {}
+        self.active: dict[ForwardedCall, None] = {}  # calls whose clients may receive requests
+        self._shown: dict[ListName, ComponentList] = {}
         self._fresh: set[ListName] = set()
-        """Lists that were asked for since they changed."""
+        """Lists that did not change since they were requested."""
         self._locks: dict[ListName, asyncio.Lock] = {}
         self.harmless: set[str] = set()
-        """Tools that may be called twice, as far as their authors say."""
+        """Tools that may be called twice, according to their annotations."""
         self.traits: dict[str, list[Traits]] = {}
-        """Of each tool all versions, as far as the server behind tells, the newest first."""
+        """By tool: all versions that the upstream declares, newest first."""
         self.as_task: set[str] = set()
-        """Tools that a server of 2025-11-25 runs as tasks only."""
+        """Tools that an upstream of 2025-11-25 only runs as tasks."""
         self.may_be_task: set[str] = set()
-        """Tools that it runs as tasks if asked."""
+        """Tools that it can run as tasks."""
         self.param_headers: dict[str, HeaderMap] = {}
         self.state_changed: Callable[[str], None] = _nothing
-        """Told that the connection was lost, given up or made anew."""
+        """Called when the connection is lost, given up or restored."""
         self.watched: set[str] = set()
         self.client = Client(target, **self._told(options))
         self._codecs = self.client.keep_unknown()
 
     def _told(self, options: ClientOptions) -> ClientOptions:
-        # The client in front checks and keeps what it gets by itself.
+        # The downstream client validates and caches results itself.
         return {
             **options,
             "validate": "off",
             "cache": False,
-            # Lists have what is for the pages of hosts alone, too: who shows none is not shown it in front.
+            # Lists include components for UI hosts; they are filtered for downstream clients without UI
+            # support.
             "capabilities": {**_EXTENSIONS, **(options.get("capabilities") or {})},
             "on_elicit": partial(self._question, "elicitation/create"),
-            "on_sample": Sampler(partial(self._question, "sampling/createMessage")),
+            "on_sample": ForwardingSampler(partial(self._question, "sampling/createMessage")),
             "on_roots": partial(self._question, "roots/list", None),
             "on_log": self._logged,
             "on_list_changed": self._changed,
@@ -143,7 +144,9 @@ class Upstream:
         }
 
     def learn(self) -> None:
-        """Know what is spoken behind: asked for with every call, and only another connection changes it."""
+        """Store the revision of the upstream, which is needed for every call and changes only with the
+        connection.
+        """
         name = self.client.revision
         self.revision = None if name is None else BY_NAME[name]
         self.modern = self.revision is not None and self.revision.modern
@@ -151,12 +154,12 @@ class Upstream:
         self._shown.clear()
 
     def assume(self, other: Upstream) -> None:
-        """Take the tools of another connection to the same server to be those of this one, until they are listed."""
+        """Use the tool data of another connection to the same server until the tools are listed."""
         self.harmless, self.traits, self.param_headers = other.harmless, other.traits, other.param_headers
         self.as_task, self.may_be_task = other.as_task, other.may_be_task
 
     def _state(self, state: str) -> None:
-        """A server that went away is left out of lists until it is back."""
+        """Report a changed connection state, so that a disconnected upstream is left out of lists."""
         if state == "ready":
             self.learn()
         if state in ("backoff", "failed", "ready") and self.open:
@@ -166,22 +169,23 @@ class Upstream:
     def busy(self) -> bool:
         return bool(self.active or self.watched or self.client.pending)
 
-    # --- what it shows ------------------------------------------------------------------------------------------------
+    # --- lists
+    # ------------------------------------------------------------------------------------------------------------
 
     def forget_lists(self) -> None:
-        """Request every list anew when it is wanted next."""
+        """Request every list again when it is needed."""
         self._shown.clear()
         self._fresh.clear()
 
-    def known(self, kind: ListName) -> Shown | None:
-        """The list, if it was asked for since it changed."""
+    def known(self, kind: ListName) -> ComponentList | None:
+        """Return the list if it is cached."""
         return self._shown.get(kind)
 
-    async def shown(self, kind: ListName, via: Sequence[str] = ()) -> Shown:
-        """The list as it is now; asked for once until it changes, by whom the proxies ``via`` lead to.
+    async def shown(self, kind: ListName, via: Sequence[str] = ()) -> ComponentList:
+        """Return the list, cached until it changes. ``via`` are the proxies that the request has passed.
 
         Raises:
-            DovetailError: it cannot be had.
+            DovetailError: it is unavailable.
         """
         found = self._shown.get(kind)
         if found is not None:
@@ -190,15 +194,15 @@ class Upstream:
             found = self._shown.get(kind)
             if found is None:
                 self._fresh.add(kind)
-                found = Shown(object(), self._usable(kind, await self._list(kind, via)))
+                found = ComponentList(object(), self._usable(kind, await self._list(kind, via)))
                 if kind == "tools":
                     self._know(found.entries)
-                if kind in self._fresh:  # else it has changed since it was told
+                if kind in self._fresh:  # else it changed during the request
                     self._shown[kind] = found
             return found
 
     def _usable(self, kind: ListName, entries: Sequence[Any]) -> list[Any]:
-        """What has a name that can be told and shown; the rest is left out."""
+        """Return the components with valid names; log the others."""
         found, others = list[Any](), list[str]()
         for one in entries:
             name = one.uri if kind == "resources" else one.uri_template if kind == "templates" else one.name
@@ -208,7 +212,9 @@ class Upstream:
                 others.append(name)
         if others:  # one line: there may be thousands
             said = self.name, len(others), kind, others[0][:NAME_ECHO]
-            log.warning("%s: %d of its %s are left out: their names are none, such as %a", *said)
+            log.warning(
+                "upstream components left out, invalid names name=%s count=%d list=%s example=%a", *said
+            )
         return found
 
     async def _list(self, kind: ListName, via: Sequence[str]) -> list[Any]:
@@ -240,24 +246,27 @@ class Upstream:
                     self.param_headers[tool.name] = mapped
 
     def headers(self, call: Call) -> dict[str, str] | None:
-        """The headers of the client in front that are passed on, because somebody said so."""
+        """Return the headers of the downstream client that are configured to be forwarded."""
         given: Any = call.scope.get("headers") or ()
         pairs: Any = cast("Mapping[Any, Any]", given).items() if isinstance(given, Mapping) else given
         texts = ((_text(name).lower(), _text(value)) for name, value in pairs)
         return {name: value for name, value in texts if name in self.forward_headers} or None
 
     def declared_for(self, front: m.ClientCapabilities) -> Mapping[str, Any]:
-        """What a modern server is told that a legacy client can do; that of a session is always the same."""
+        """Return the capabilities of a legacy client for a modern upstream; constant within a session."""
         if self._declared[0] is not front:
-            # What 2025-11-25 says of tasks is said in another way; we wait for them in the place of the client.
+            # Task capabilities of 2025-11-25 differ; the proxy waits for tasks itself.
             told = {name: value for name, value in front.items() if name != "tasks"}
             self._declared = front, {**told, "extensions": {TASKS_EXTENSION: {}}}
         return self._declared[1]
 
-    # --- what it says -------------------------------------------------------------------------------------------------
+    # --- requests of the upstream
+    # -----------------------------------------------------------------------------------------
 
-    def _whose(self) -> Passing | None:
-        """The call on whose exchange we are, or the only one there is, or any of one and the same client."""
+    def _whose(self) -> ForwardedCall | None:
+        """Return the call that a request of the upstream belongs to: by exchange, or if there is only one
+        client.
+        """
         found = current.get()
         if found is not None and found in self.active:
             return found
@@ -279,13 +288,13 @@ class Upstream:
         passing = self._whose()
         if passing is None:
             many = (
-                "several clients are being served on one connection"
+                "several clients share this connection"
                 if len(self.active) > 1
                 else "a call was given up a moment ago"
                 if self.active
-                else "no call is under way"
+                else "no call is running"
             )
-            raise ProtocolError("method_not_found", f"it cannot be told whom to ask: {many}")
+            raise ProtocolError("method_not_found", f"the receiver of this request is unknown: {many}")
         return await passing.ask(method, params)
 
     def _logged(self, params: m.LoggingMessageNotificationParams) -> None:
@@ -297,10 +306,10 @@ class Upstream:
             passing.tell("notifications/message", params)
 
     async def set_level(self, level: str) -> None:
-        """Have it log from ``level`` on, or from a lower one that somebody else wants.
+        """Set the log level of the upstream to ``level``, or to a lower one that another client requested.
 
         Raises:
-            DovetailError: it does not.
+            DovetailError: the upstream refused it.
         """
         lowest = min(_LEVELS.index(level), self._level)
         if lowest < self._level and self.client.server_capabilities.has("logging"):

@@ -1,6 +1,6 @@
-"""The connections to one server behind: one for each principal in front, or for each legacy session.
+"""`UpstreamConnections`: the connections to one upstream, one per downstream principal or legacy session.
 
-What is said on a connection is for those it was made for; on that of nobody in particular, for all.
+Notifications on a connection go to the callers it was opened for; those on the shared connection go to all.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
 from .forwarding import no_access
-from .suspended_calls import HeldCalls
+from .suspended_calls import SuspendedCalls
 from .upstream import Upstream
 
 RETIRED_SECONDS: Final = 30.0
-"""How long calls may go on at a server that was replaced."""
+"""Seconds that calls on a replaced connection may still run."""
 
 
 Sharing = Literal["auto", "principal", "session"]
 """Who shares a connection: the sessions of one principal, or nobody. "auto": "session" if the server is legacy."""
 Key = tuple[Any, ...]
 NOBODY: Key = (None,)
-"""The connection of nobody in particular."""
+"""The key of the shared connection."""
 
 
 class Caller(Struct, frozen=True):
-    """For whom a connection is made."""
+    """The caller that a connection is opened for."""
 
     principal: Principal | None = None
     session: Session | None = None
-    """None where all sessions of a principal share one."""
+    """None where all sessions of a principal share one connection."""
     token: str | None = None
-    """What is to be exchanged for one of theirs."""
+    """The token to exchange for one of the upstream."""
 
 
 _NOBODY = Caller()
 
 
-class Way(Struct, frozen=True, kw_only=True):
-    """How connections are made."""
+class UpstreamOptions(Struct, frozen=True, kw_only=True):
+    """The options of connections to one upstream."""
 
     target: Target
     options: ClientOptions
     name: str
-    """How clients in front are told of the server behind."""
+    """The name of the upstream in messages to downstream clients."""
     mark: str
     sharing: Sharing
     timeout: float | None
     max_connections: int
     forward_headers: frozenset[str]
     added: Mapping[str, Method]
-    """Methods of its author's own that are passed on."""
+    """Extension methods that are forwarded."""
 
     @property
     def exchange(self) -> TokenExchange | None:
@@ -76,19 +76,21 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamConnections:
-    """All of them; ``tell`` hears what they say, ``down`` that the one of nobody in particular cannot be made."""
+    """The connections to one upstream. ``tell`` receives changes, ``down`` the failure of the shared
+    connection.
+    """
 
     def __init__(
         self,
-        way: Way,
+        way: UpstreamOptions,
         *,
         tell: Callable[[Change], None],
         down: Callable[[DovetailError], None],
     ) -> None:
         self.way = way
-        self.held = HeldCalls()
+        self.held = SuspendedCalls()
         self.first: Upstream | None = None
-        """The connection that was made to learn what there is."""
+        """The shared connection, which determines the components."""
         self.shared = way.sharing != "session"
         """Whether the sessions of one principal share a connection; a legacy server says no when it is connected."""
         self._tell, self._down = tell, down
@@ -100,11 +102,11 @@ class UpstreamConnections:
         return iter(list(self._upstreams.values()))
 
     async def of(self, call: Call) -> Upstream:
-        """The connection for whoever calls.
+        """Return the connection for the caller.
 
         Raises:
-            ProtocolError: the server behind cannot be reached.
-            Refusal: there are too many connections to it, and all are in use.
+            ProtocolError: the upstream cannot be reached.
+            Refusal: the connection limit is reached and all are in use.
         """
         caller = self._caller(call)
         key = self._key(caller)
@@ -121,7 +123,7 @@ class UpstreamConnections:
         if self.way.exchange is not None:
             token = proof_of(call.principal)
             if token is None:
-                text = f"{self.way.name} is there only for callers who log in with a token"
+                text = f"{self.way.name} needs a caller that authenticates with a token"
                 raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
         return Caller(call.principal, None if self.shared else call.session, token)
 
@@ -148,15 +150,15 @@ class UpstreamConnections:
     def _key(self, caller: Caller) -> Key:
         key: Key = (key_of(caller.principal),)
         if caller.principal is not None and self.way.exchange is not None:
-            # A token that may do less must not use what was exchanged for one that may do more.
+            # A token with fewer scopes must not use a token that was exchanged for one with more.
             key += (caller.principal.client_id, caller.principal.scopes)
         return key if caller.session is None else (*key, session_folder(caller.session))
 
     async def opened(self, caller: Caller = _NOBODY) -> Upstream:
-        """The connection for ``caller``, made if there is none.
+        """Return the connection for ``caller`` and open it if needed.
 
         Raises:
-            DovetailError: it cannot be made.
+            DovetailError: it cannot be opened.
         """
         key = self._key(caller)
         found = self._upstreams.get(key)
@@ -167,7 +169,7 @@ class UpstreamConnections:
             opening = asyncio.get_running_loop().create_task(self._open(key, caller))
             self._opening[key] = opening
             opening.add_done_callback(partial(self._opened, key))
-        # Whoever gives up leaves it to those who come next: a server that starts slowly would never be there else.
+        # A cancelled caller does not abort the connection: a slow server would never be reached otherwise.
         return await asyncio.shield(opening)
 
     async def _open(self, key: Key, caller: Caller) -> Upstream:
@@ -175,7 +177,7 @@ class UpstreamConnections:
         try:
             await found.client.open()
         except BaseException:
-            # A process that does not answer is ended before anybody goes on.
+            # End an unresponsive child process before continuing.
             await found.client.close()
             raise
         found.learn()
@@ -195,10 +197,10 @@ class UpstreamConnections:
     def _opened(self, key: Key, opening: asyncio.Task[Upstream]) -> None:
         self._opening.pop(key, None)
         if not opening.cancelled():
-            opening.exception()  # perhaps nobody waits for it any more
+            opening.exception()  # mark as retrieved: the callers may be gone
 
-    def made(self, way: Way, caller: Caller = _NOBODY) -> Upstream:
-        """A connection that is not open yet, and not among the others."""
+    def made(self, way: UpstreamOptions, caller: Caller = _NOBODY) -> Upstream:
+        """Create a connection that is not open yet."""
         exchanged, auth = None, way.options.get("auth")
         if way.exchange is not None:
             auth = exchanged = ExchangedToken(way.exchange, caller.token or "")
@@ -220,7 +222,7 @@ class UpstreamConnections:
 
     def _telling(self, caller: Caller) -> Callable[[Change], None]:
         if caller.session is not None:
-            session_folder(caller.session)  # by which it gets an id, if it had none
+            session_folder(caller.session)  # assigns an id to the session, if it has none
             return partial(self._tell_some, session=caller.session.id)
         if caller.principal is not None:
             return partial(self._tell_some, caller=caller.principal.key)
@@ -234,7 +236,7 @@ class UpstreamConnections:
             self.forget(upstream)
 
     def _has_room(self) -> bool:
-        """Whether there may be one more: the one that was idle longest makes room for it."""
+        """Return whether another connection is allowed. Close the longest idle one if needed."""
         if len(self._upstreams) + len(self._opening) < self.way.max_connections:
             return True
         for key, upstream in self._upstreams.items():
@@ -245,26 +247,26 @@ class UpstreamConnections:
         return False
 
     def end(self, upstream: Upstream, drain: float = RETIRED_SECONDS) -> None:
-        """End a connection that nobody calls on any more; calls that are under way may go on for a while."""
+        """Close a connection without new calls. Running calls may finish within ``drain`` seconds."""
         upstream.open = False
         task = asyncio.get_running_loop().create_task(upstream.client.close(drain))
         self._ending[task] = upstream
         task.add_done_callback(self._ending.pop)
 
     def session_ended(self, session: Session) -> None:
-        """What was made for a legacy session ends with it."""
+        """Close the connection of a legacy session that has ended."""
         if session.id is not None:
             name = session_folder(session)
             for key in [key for key in self._upstreams if key[-1] == name]:
                 self.end(self._upstreams.pop(key), drain=0)
 
     def forget(self, upstream: Upstream) -> None:
-        """It tries no more: whoever calls next has another one made."""
+        """Remove a connection whose client has given up."""
         for key in [key for key, one in self._upstreams.items() if one is upstream]:
             self.end(self._upstreams.pop(key), drain=0)
 
-    def replace(self, way: Way, first: Upstream | None) -> None:
-        """Make connections in another way from now on, this one first; those of before are ended."""
+    def replace(self, way: UpstreamOptions, first: Upstream | None) -> None:
+        """Use other options from now on, starting with this connection. Retire the previous connections."""
         for one in self:
             one.successor = first
             self.end(one)
@@ -275,7 +277,7 @@ class UpstreamConnections:
             self._upstreams[NOBODY] = first
 
     async def close(self) -> None:
-        """End them all."""
+        """Close all connections."""
         await self.held.close()
         for opening in (openings := list(self._opening.values())):
             opening.cancel()
@@ -283,7 +285,7 @@ class UpstreamConnections:
             await asyncio.wait(openings)
         upstreams = [*self._upstreams.values(), *self._ending.values()]
         for upstream in upstreams:
-            upstream.open = False  # what happens now is meant
+            upstream.open = False  # the following disconnects are intended
         self._upstreams.clear()
         self.first = None
         await asyncio.gather(*(upstream.client.close() for upstream in upstreams))

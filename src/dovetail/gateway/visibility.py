@@ -1,7 +1,7 @@
-"""What one caller sees and another does not: hidden from everybody at first, and shown or hidden in calls.
+"""`Visibility`: components that are hidden from all callers, or shown and hidden per caller.
 
-A rule holds for the legacy session it was made in; on 2026-07-28, which has none, for the principal. Whoever it is made
-for, and nobody else, is told that the list changed. What is hidden cannot be used.
+A rule applies to the legacy session it was made in; on 2026-07-28, without sessions, to the principal. Only
+they are notified of the changed list. Hidden components cannot be used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 RULES_KEPT: Final = 100
-"""Rules about what one session or principal sees."""
+"""Rules of one session or principal."""
 RULES_LENGTH: Final = 10_000
-"""Characters of all visibility rules of one session or principal."""
+"""Characters of all rules of one session or principal."""
 
 
-class Kept(Struct, array_like=True, frozen=True):
-    """A rule as it is kept: show or hide these."""
+class VisibilityRule(Struct, array_like=True, frozen=True):
+    """A stored rule: show or hide the selected components."""
 
     show: bool
     words: tuple[str, ...]
@@ -40,27 +40,27 @@ class Kept(Struct, array_like=True, frozen=True):
 
 Rules = tuple[tuple[bool, Selection], ...]
 
-_records = VersionedRecords(tuple[Kept, ...])
+_records = VersionedRecords(tuple[VisibilityRule, ...])
 
 
 class Visibility:
-    """The rules of one server; of those that say something about a tool the last one counts."""
+    """The visibility rules of one server. The last matching rule decides."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.store: Store | None = None
         """Where rules are kept, if not with the rest: with that of the server this one is mounted in."""
         self._place = f"visible/{sha256(server.name.encode()).hexdigest()[:16]}-"
-        self._always: tuple[Kept, ...] = ()
+        self._always: tuple[VisibilityRule, ...] = ()
         self._read: dict[bytes, Rules] = {}
 
     def hide(self, words: Iterable[str]) -> None:
-        """Hide these from everybody who is not shown them."""
-        self._always += (Kept(False, tuple(Selection(words).words)),)
+        """Hide components by default."""
+        self._always += (VisibilityRule(False, tuple(Selection(words).words)),)
         self._read.clear()
 
     async def rules(self, call: Call) -> Rules:
-        """What holds for whoever calls; the same object as long as nothing changes."""
+        """Return the rules for the caller; the same object until something changes."""
         key = self._key(call, new=False)
         data = None if key is None else await self._kept.get(key)
         found = self._read.get(data or b"")
@@ -73,24 +73,22 @@ class Visibility:
         return found
 
     async def change(self, call: Call, words: Sequence[str], *, show: bool) -> None:
-        """Show or hide these for the session or principal of ``call`` from now on.
+        """Show or hide components for the session or principal of ``call``.
 
         Raises:
-            StateError: there is neither; or there are too many rules already.
+            StateError: there is neither a session nor a principal, or there are too many rules.
         """
         key = self._key(call, new=True)
         if key is None:
-            raise StateError(
-                "nobody is known for whom this could be changed: neither a session nor a principal"
-            )
-        rule = Kept(show, tuple(sorted(Selection(words).words)))
+            raise StateError("visibility needs a session or a principal, and this call has neither")
+        rule = VisibilityRule(show, tuple(sorted(Selection(words).words)))
         data = await self._kept.get(key)
         kept = () if data is None else _records.decode(data)
         rules = (*(one for one in kept if one.words != rule.words), rule)
         length = sum(len(word) for one in rules for word in one.words)
         if len(rules) > RULES_KEPT or length > RULES_LENGTH:
             raise StateError(
-                f"at most {RULES_KEPT} rules of {RULES_LENGTH} characters are kept for one session or principal"
+                f"at most {RULES_KEPT} visibility rules of {RULES_LENGTH} characters per session or principal"
             )
         lifetime = None if call.session is None else SESSION_STATE_SECONDS
         await self._kept.put(key, _records.encode(rules), ttl=lifetime)
@@ -111,7 +109,7 @@ class Visibility:
 
 
 def admits(rules: Rules, name: str, traits: Traits) -> bool:
-    """Whether a tool is shown: the last rule that means it decides."""
+    """Return whether a tool is visible: the last matching rule decides."""
     for show, selection in reversed(rules):
         if selection.has(name, traits):
             return show

@@ -44,7 +44,7 @@ def read(
     ]
 
 
-def _entry(entry: gateway_config.Entry) -> ConnectRequest:
+def _entry(entry: gateway_config.ServerEntry) -> ConnectRequest:
     more: dict[str, Any] = {"env": entry.env} if entry.env else {}
     # Token exchange needs the token of a caller, and the inspector has none.
     auth = entry.auth if isinstance(entry.auth, str) else None

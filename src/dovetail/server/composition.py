@@ -14,7 +14,7 @@ from ..errors import RegistrationError
 from ..stores.base import Store
 
 if TYPE_CHECKING:
-    from ..gateway.providers import Mount, Part
+    from ..gateway.providers import ComponentProvider, Mount
     from ..gateway.selectors import Traits
     from ..gateway.transform_chain import TransformChain
     from ..openapi.asgi_client import App
@@ -189,7 +189,7 @@ class Composing:
 
         return from_fastapi(cast("Any", cls), app, routes=routes, **options)
 
-    def mount(self, child: Server | Part | App, prefix: str | None = None) -> None:
+    def mount(self, child: Server | ComponentProvider | App, prefix: str | None = None) -> None:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
 
         With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
