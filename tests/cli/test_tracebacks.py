@@ -1,7 +1,9 @@
 """What the author of a server sees of its exceptions: one traceback, which begins in the author's file."""
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -201,3 +203,29 @@ def test_https_to_a_plain_port_says_to_write_http(tmp_path: Path) -> None:
 
     port, said = asyncio.run(run())
     assert f"answers without TLS: write http://127.0.0.1:{port}" in said
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_server_that_is_started_in_a_terminal_says_what_it_waits_for(
+    tmp_path: Path, terminal: bool
+) -> None:
+    (tmp_path / "shop.py").write_text(TOOL)
+    ours, its = os.openpty() if terminal else os.pipe()[::-1]
+    line = [sys.executable, "-m", "dovetail.cli.main", "run", "shop.py"]
+    with subprocess.Popen(
+        line, cwd=tmp_path, stdin=its, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stderr is not None
+        os.close(its)
+        if terminal:
+            said = server.stderr.readline().decode()
+            assert "waits for messages of a client" in said
+            assert "dovetail inspect" in said
+            server.send_signal(signal.SIGINT)
+        else:
+            os.close(ours)
+        rest = server.stderr.read().decode()
+        assert "waits for messages" not in rest
+        server.wait(HANG)
+    if terminal:
+        os.close(ours)

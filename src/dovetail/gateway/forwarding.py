@@ -139,10 +139,8 @@ class ForwardedCall:
                 await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
             answers = {key: await self._answer(request) for key, request in requests.items()}
             params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
-            successor = (
-                self.upstream.successor
-            )  # the server may have been replaced while the user was thinking
-            if successor is not None and successor.modern:
+            # The server may have been replaced, more than once, while the user was thinking.
+            while (successor := self.upstream.successor) is not None and successor.modern:
                 self.upstream = successor
             result = await self.send(params)
         raise Refusal(1004, message="the upstream server requested input too many times")

@@ -14,7 +14,7 @@ import os
 import socket
 import stat
 import sys
-from typing import Any
+from typing import Any, Final
 
 from ..core.channel import Service
 from ..core.principal import Principal
@@ -22,6 +22,7 @@ from ..drivers.duplex import Duplex, accept, lifespan
 from ..drivers.run import GRACE_SECONDS
 from ..errors import TransportError
 from . import main_loop
+from .bind_address import print_line
 from .pipes import PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
 from .thread_io import FileSink, FileSource
@@ -138,6 +139,13 @@ async def _starter(auth: Any) -> Principal | None:
     return await environment_principal(auth)
 
 
+_FOR_A_PERSON: Final = (
+    "dovetail: this is an MCP server that waits for messages of a client on stdin. Press Ctrl-C to stop it; "
+    "to look at it in a browser, run: dovetail inspect FILE"
+)
+"""Printed to stderr when a person starts the server in a terminal."""
+
+
 async def serve(
     service: Service,
     *,
@@ -152,6 +160,8 @@ async def serve(
         principal = None if service.auth is None else await _starter(service.auth)
         duplex = accept(service, principal=principal, scope={"transport": "stdio"}, grace=grace)
         await open_link(duplex, source, sink)
+        if os.isatty(wire.source):
+            print_line(_FOR_A_PERSON)
         await main_loop.until_closed(duplex, stop)
     for descriptor in (wire.source, wire.sink):
         if _pollable(descriptor):

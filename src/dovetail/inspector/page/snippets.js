@@ -39,12 +39,15 @@ export function asCommand(connection, method, params) {
   return `dovetail ${(words[method] ?? ["list", where]).join(" ")}${revision}\n`;
 }
 
-// The HTTP request as it was sent; null for other transports.
+// With the key of the call that was made, the copy would be no call of its own: the server would repeat the first result.
+const IDEMPOTENCY_KEY = /,"io\.dovetail\/idempotency-key":"[^"\\]*"|"io\.dovetail\/idempotency-key":"[^"\\]*",?/;
+
+// The HTTP request as it was sent, without its idempotency key; null for other transports.
 export async function asCurl(call) {
   const row = store.frames.find((one) => one[0] > call.frame && one[2] === call.connection && one[3] === 0 && one[6] === call.method && one[5] === "request");
   if (!row) return null;
   const frame = await get("frame", { id: row[0] });
   if (!frame.head?.url || frame.rawCut) return null;
   const headers = Object.entries(frame.head.headers).filter(([name]) => !/^(content-length|host)$/i.test(name)).map(([name, value]) => `  -H ${shell(`${name}: ${value}`)} \\\n`);
-  return `curl -X ${frame.head.method} ${shell(frame.head.url)} \\\n${headers.join("")}  -d ${shell(frame.raw)}\n`;
+  return `curl -X ${frame.head.method} ${shell(frame.head.url)} \\\n${headers.join("")}  -d ${shell(frame.raw.replace(IDEMPOTENCY_KEY, ""))}\n`;
 }
