@@ -54,7 +54,7 @@ def worker(url: str, *options: str) -> Iterator[subprocess.Popen[str]]:
         try:
             assert process.stderr is not None
             for line in process.stderr:
-                if line.startswith("running the tasks"):
+                if line.startswith("dovetail: running the tasks"):
                     break
             else:
                 raise AssertionError("it ended")

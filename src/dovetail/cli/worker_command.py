@@ -40,12 +40,11 @@ def main(command: str, arguments: list[str]) -> int:
     if server.store is None:
         raise DovetailError("a worker needs the store of its server: add --store redis://HOST:PORT/DB")
     check(server.store)
-    ready = {"worker": server.name, "tasks": options.tasks}
-    text = f"dovetail: running the tasks of {server.name}, up to {options.tasks} at the same time"
+    line = f"dovetail: running the tasks of {server.name}, up to {options.tasks} at the same time"
+    if options.json:
+        line = msgspec.json.encode({"worker": server.name, "tasks": options.tasks}).decode()
 
     async def begin(stop: Stop) -> None:
-        # Print only now: a reader of this line may send a signal at once.
-        print_line(msgspec.json.encode(ready).decode() if options.json else text)
-        await work(server, options.tasks, stop)
+        await work(server, options.tasks, stop, lambda: print_line(line))
 
     return run_process(begin, threads=server.limits.max_threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..transports.main_loop import Stop
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 
-async def work(server: Server, max_concurrent: int, stop: Stop) -> None:
-    """Run up to ``max_concurrent`` tasks until ``stop``. Running tasks may finish within the grace period."""
+async def work(server: Server, max_concurrent: int, stop: Stop, ready: Callable[[], None]) -> None:
+    """Run up to ``max_concurrent`` tasks until ``stop``. Running tasks finish first. Call ``ready`` after the start."""
     server.enable_tasks()
     async with server.running():
         assert server.tasks is not None
@@ -21,7 +21,7 @@ async def work(server: Server, max_concurrent: int, stop: Stop) -> None:
         assert tasks.durable is not None
         serving = asyncio.create_task(tasks.durable.serve(max_concurrent))
         asked = asyncio.create_task(stop.wait())
-        sys.stderr.write(f"worker started, running tasks of server {server.name}\n")
+        ready()
         try:
             await asyncio.wait({serving, asked}, return_when=asyncio.FIRST_COMPLETED)
             if serving.done():

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -34,6 +35,9 @@ DRAIN_SECONDS: Final = 5.0
 INTERRUPT_SECONDS: Final = 0.4
 """From SIGINT to the end, come what may."""
 
+STOPPING: Final = "dovetail: stopping when all calls have ended; send the signal again to stop at once"
+"""The line that a graceful stop prints to stderr, on every transport."""
+
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -42,15 +46,20 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Stop:
     """A request to stop, and the time that calls in progress still get."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, announce: bool = False) -> None:
         self.drain: float = GRACE_SECONDS
         self.status = 0
         self._wanted = asyncio.Event()
+        self._announce = announce
+        """Whether a graceful stop prints `STOPPING`."""
 
     def request(self, drain: float, status: int = 0) -> None:
         """Ask the program to stop: calls get ``drain`` seconds, and the process exits with ``status``."""
         self.drain = drain
         self.status = status
+        if self._announce and status == 0:
+            with suppress(OSError, ValueError):  # stderr is closed
+                sys.stderr.write(f"{STOPPING}\n")
         self._wanted.set()
 
     async def wait(self) -> None:
@@ -170,7 +179,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
     stops: list[Stop] = []
 
     async def supervised() -> None:
-        stop = Stop()
+        stop = Stop(announce=True)
         stops.append(stop)
         asyncio.get_running_loop().set_default_executor(executor)
         with Signals(stop, watchdog, ShutdownTimes(drain, TEARDOWN_SECONDS, 0.0, INTERRUPT_SECONDS)):

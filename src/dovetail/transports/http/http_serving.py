@@ -21,7 +21,7 @@ from ...errors import DovetailError
 from ...settings import HttpOptions
 from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
-from ..main_loop import ShutdownTimes, Signals, Stop, Watchdog, fast_loop
+from ..main_loop import STOPPING, ShutdownTimes, Signals, Stop, Watchdog, fast_loop
 from .server.app import HttpApp
 from .server.custom_routes import reserved_paths
 from .server.ended_sessions import EndedSessions
@@ -247,7 +247,7 @@ class _Output:
 
     def stopping(self) -> None:
         if not self._quiet:
-            print_line("dovetail: stopping when all calls have ended; send the signal again to stop at once")
+            print_line(STOPPING)
 
 
 def _split(
