@@ -165,6 +165,7 @@ def test_replacements_that_never_start_are_given_up(tmp_path: Path, status: int)
             os.kill(victim, signal.SIGKILL)
             assert await served.ended() == 1
             assert f"exited with status {status}: the last 8 starts failed (crash loop)" in served.said
+            assert "send the signal again" not in served.said
 
     scenario()
 
@@ -233,7 +234,8 @@ def test_a_server_that_cannot_start_is_given_up(tmp_path: Path, workers: str) ->
 def test_workers_that_end_before_they_serve_are_given_up(tmp_path: Path, end: str) -> None:
     ended = serve_broken(tmp_path, end, "2")
     assert ended.returncode == 1
-    assert "crash loop" in ended.stderr
+    assert "before it served anything; all workers are stopped" in ended.stderr
+    assert "send the signal again" not in ended.stderr
 
 
 def test_a_worker_that_is_interrupted_ends_with_130(slow: str) -> None:

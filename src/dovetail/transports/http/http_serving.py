@@ -191,10 +191,6 @@ def _run_workers(
         file = address.socket_file()
         output = _Output(address, settings, bound, quiet=quiet)
 
-        def stop() -> None:
-            bound.close()
-            output.stopping()
-
         try:
             return Supervisor(
                 count,
@@ -202,7 +198,8 @@ def _run_workers(
                 # A worker ends by itself before that, unless its watchdog cannot run either.
                 kill_after=settings.shutdown_grace_period + 2 * HTTP_MARGIN + 1.0,
                 on_ready=output.ready,
-                on_stop=stop,
+                on_signal=output.stopping,
+                on_stop=bound.close,
             ).run()
         finally:
             bound.close()

@@ -56,7 +56,8 @@ class Supervisor:
     """Runs ``main`` in ``count`` processes until a signal stops them: `run` it in the main thread.
 
     ``main`` gets a function to call when the worker is ready, and returns the exit status of its process. ``on_ready``
-    is called once, in the supervisor, when the first worker is ready; ``on_stop`` when the workers begin to stop.
+    is called once, in the supervisor, when the first worker is ready; ``on_signal`` at the first signal; ``on_stop``
+    when the workers begin to stop, whatever the reason.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Supervisor:
         *,
         kill_after: float,
         on_ready: Callable[[], None],
+        on_signal: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         if not hasattr(os, "fork"):
@@ -76,6 +78,7 @@ class Supervisor:
         self._main = main
         self._kill_after = kill_after
         self._on_ready = on_ready
+        self._on_signal = on_signal
         self._on_stop = on_stop
         self._workers: dict[int, _Worker] = {}
         self._due: list[tuple[float, int]] = []
@@ -224,7 +227,7 @@ class Supervisor:
         if failed and not self._served:
             self._give_up(f"worker {worker.pid} {how} before it served anything")
         elif failures >= FAILED_STARTS:
-            self._give_up(f"worker {worker.pid} {how}: the last {failures} starts failed")
+            self._give_up(f"worker {worker.pid} {how}: the last {failures} starts failed (crash loop)")
         else:
             log.warning("worker %d %s; another one is started", worker.pid, how)
             pause = min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE) if failures else 0.0
@@ -234,12 +237,13 @@ class Supervisor:
 
     def _give_up(self, reason: str) -> None:
         if self._deadline is None:
-            print_line(f"dovetail: {reason} (crash loop); all workers are stopped")
+            print_line(f"dovetail: {reason}; all workers are stopped")
             self._begin_to_stop(signal.SIGTERM)
             self._status = 1
 
     def _stop(self, number: int) -> None:
         if self._deadline is None:
+            self._on_signal()
             self._begin_to_stop(number)
             self._status = EXIT_INTERRUPTED if number == signal.SIGINT else 0
         else:  # the user does not want to wait
