@@ -78,6 +78,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "middleware": (Iterable, "a list of middleware"),
     "extensions": ((list, tuple), "a list of extensions"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
+    "text": (bool, "True or False"),
     "strict_arguments": (bool, "True or False"),
     "clock": (Callable, "a function that tells the time"),
 }
@@ -130,6 +131,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         clock: Callable[[], float] = time.time,
         strict: bool = False,
         strict_arguments: bool = False,
+        text: bool = True,
         client_workarounds: bool = True,
     ) -> None:
         """Set up a server. Nothing is opened until it serves.
@@ -169,6 +171,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             strict: Whether to refuse messages in the dialects of other systems, and the known mistakes of
                 clients.
             strict_arguments: Whether to refuse ``"5"`` for a number and ``"[1, 2]"`` for a list, which models send.
+            text: Whether tools repeat structured content as text. Without it results cost fewer tokens; clients must
+                read structured content.
             client_workarounds: Whether to serve clients that break the protocol in a known way.
         """
         check_kinds(_KINDS, locals())
@@ -177,7 +181,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.info = _implementation(name, version, icons, (title, description, website_url))
         self.clock, self.state_lifetime, self.auth = clock, state_lifetime, _checked(auth)
         self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
-        self.strict_arguments = strict_arguments
+        self.strict_arguments, self.text = strict_arguments, text
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))

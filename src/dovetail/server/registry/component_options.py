@@ -90,6 +90,9 @@ class ToolOptions(SharedOptions, total=False):
     """The JSON Schema of the structured result; by default that of the return annotation."""
     structured: bool | None
     """Whether the result has structured content; by default the return annotation decides."""
+    text: bool
+    """Whether structured content is repeated as text, for clients that read the content alone; by default as the server
+    says. Older revisions, which have no structured content, always get the text."""
     strict_arguments: bool
     """Refuse ``"5"`` for a number and ``"[1, 2]"`` for a list; by default as the server says."""
     limit: int | None
@@ -172,7 +175,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(("name", "title", "description", "mime_type", "version"), _TEXT),
     **dict.fromkeys(("annotations", "meta", "output_schema"), _MAPPING),
     **dict.fromkeys(("limit", "queue", "size", "ttl_ms"), _WHOLE),
-    **dict.fromkeys(("structured", "asks_first", "resume", "strict_arguments"), _SWITCH),
+    **dict.fromkeys(("structured", "asks_first", "resume", "strict_arguments", "text"), _SWITCH),
     "timeout": _NUMBER,
     "tags": _WORDS,
     "icons": (Collection, "a list of icons"),

@@ -84,6 +84,8 @@ class Registration:
     limits: Limits
     strict_arguments: bool
     """Whether tools refuse texts in place of numbers, lists and objects."""
+    text: bool
+    """Whether tools repeat structured content as text."""
     apps: Apps | None = None
     """Made with the first tool that has a page."""
 
@@ -152,6 +154,7 @@ class Registration:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
         chosen: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
         prepared = prepare_tool(target, input_schema=input_schema, **chosen)
+        prepared.text = options.get("text", self.text)
         if not options.get("strict_arguments", self.strict_arguments):
             prepared.on_coerced = partial(self._note_coercion, prepared.name)
         what = f"tool {prepared.name!r}"

@@ -68,6 +68,8 @@ class Function(Prepared):
         """Checks and writes what the function returns; None when nothing was declared."""
         self.structured = True
         """Whether an object becomes structured content though no schema was declared."""
+        self.text = True
+        """Whether structured content is repeated as a text block."""
         self.on_coerced: Callable[[], None] | None = None
         """Called when arguments fit only after coercion; None refuses them: see `json_schema.coercion`."""
 

@@ -41,6 +41,8 @@ def tool_result(value: Any, function: Function) -> Any:
         ReturnError: the value is not what the tool declared, or JSON cannot write it.
     """
     output = function.output
+    if not function.text:
+        return _without_text(value, function)
     if output is None:
         if type(value) is str:
             if not value.isascii():
@@ -107,6 +109,16 @@ def without_system(result: m.GetPromptResult) -> m.GetPromptResult:
 
 
 # Tools
+
+
+def _without_text(value: Any, function: Function) -> Any:
+    """The result of a tool registered with ``text=False``: structured content alone, where there is any."""
+    output = function.output
+    result = _undeclared(value, function) if output is None else _declared(value, output)
+    explicit = isinstance(value, m.Result) or (isinstance(value, tuple) and _content_and_data(value)[0])
+    if not explicit and result.structured_content is not UNSET:
+        result.content = []
+    return result
 
 
 def _declared(value: Any, output: Output) -> Any:

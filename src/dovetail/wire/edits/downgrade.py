@@ -119,10 +119,11 @@ class Downgrade:
             if data.find(needle) >= 0:
                 return None
         members = _members(data)
-        for name in short.without:
-            members.pop(name, None)
+        # Conversions run first: they may need members that the older form lacks.
         for rewrite in short.rewrite:
             rewrite(members)
+        for name in short.without:
+            members.pop(name, None)
         return msgspec.json.encode(members)
 
     def _encoded_edits(self, kind: type) -> EncodedEdits | None:

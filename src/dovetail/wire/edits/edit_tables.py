@@ -19,7 +19,7 @@ from .conversions import (
     without_last_modified,
 )
 from .downgrade import Edits
-from .schema_edits import with_object_output, with_object_schema
+from .schema_edits import with_object_output, with_object_schema, with_text_content
 
 # --- 2025-03-26: audio, tool annotations, progress messages, completions ------------------------------------
 
@@ -57,6 +57,7 @@ ADDED_2025_06 = Edits(
         m.Root: ("meta",),
     },
     convert={
+        m.CallToolResult: with_text_content,
         m.ClientCapabilities: _without_elicitation,
         m.InitializeRequestParams: on_member("capabilities", _without_elicitation),
         m.Tool: title_to_annotations,

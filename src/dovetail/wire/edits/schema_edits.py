@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...json_schema.keywords import BY_NAME, VALUES
 from ...json_schema.references import target
 from ...json_schema.size import MAX_SCHEMA_DEPTH
-from ...model import Tool
+from ...model import TextContent, Tool
 from ...shapes import is_list, is_object
 
 WRAPPER = "result"
@@ -44,6 +44,24 @@ def _on_members(members: dict[str, Raw]) -> None:
 
 
 with_object_output.on_members = _on_members  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def with_text_content(value: Any) -> Any:
+    """Give a result that has structured content alone its text, for revisions without structured content."""
+    if value.content or value.structured_content is UNSET:
+        return value
+    return replace(value, content=[TextContent(msgspec.json.encode(value.structured_content).decode())])
+
+
+def _with_text_member(members: dict[str, Raw]) -> None:
+    """Apply `with_text_content` to an encoded result."""
+    structured = members.get("structuredContent")
+    if structured is not None and bytes(members.get("content", b"[]")) == b"[]":
+        text = TextContent(bytes(structured).decode())
+        members["content"] = Raw(b"[%b]" % msgspec.json.encode(text))
+
+
+with_text_content.on_members = _with_text_member  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def with_object_schema(tool: Tool) -> Tool:
