@@ -83,6 +83,19 @@ def test_a_name_that_an_installed_version_lacks_is_reported_with_the_version() -
         versions.load("msgspec.json:nothing")
 
 
+def test_a_library_that_cannot_be_imported_is_reported_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "compat_broken.py").write_text("import compat_absent")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "version", {"compat_broken": "1.2"}.__getitem__)
+    with pytest.raises(CompatError, match=r"compat_broken 1\.2 cannot be imported: .*compat_absent"):
+        versions.load("compat_broken:Server")
+    (tmp_path / "compat_broken.py").write_text("")
+    with pytest.raises(CompatError, match=r"compat_broken 1\.2 has no compat_broken.server.Server"):
+        versions.load("compat_broken.server:Server")
+
+
 def test_run_wants_a_file_or_a_module() -> None:
     for words in ([], ["server.py", "-m", "package"]):
         done = subprocess.run([sys.executable, *CLI[1:], "run", *words], capture_output=True, text=True)

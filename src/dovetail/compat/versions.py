@@ -212,27 +212,36 @@ def _row(package: str) -> Original:
 
 def find(name: str) -> Any:
     """The object at ``module:attribute``, or None where the installed version lacks it."""
-    module, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
+        return _at(name)
     except (ImportError, AttributeError):
         return None
-    return found
 
 
 def load(name: str) -> Any:
     """The object at ``module:attribute``.
 
     Raises:
-        CompatError: the installed version lacks it.
+        CompatError: the installed version lacks it, or cannot be imported.
     """
-    found = find(name)
-    if found is None:
-        package = name.partition(".")[0].partition(":")[0]
+    try:
+        return _at(name)
+    except (ImportError, AttributeError) as error:
+        module = name.partition(":")[0]
+        package = module.partition(".")[0]
         if not is_installed(package):
-            raise not_installed(package, "dovetail.compat")
-        version, dotted = importlib.metadata.version(package), name.replace(":", ".")
-        raise CompatError(f"{package} {version} has no {dotted}, which Dovetail needs")
+            raise not_installed(package, "dovetail.compat") from None
+        version = importlib.metadata.version(package)
+        inside = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        if inside or isinstance(error, AttributeError):
+            dotted = name.replace(":", ".")
+            raise CompatError(f"{package} {version} has no {dotted}, which Dovetail needs") from None
+        raise CompatError(f"{package} {version} cannot be imported: {error}") from None
+
+
+def _at(name: str) -> Any:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
     return found
