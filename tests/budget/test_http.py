@@ -26,7 +26,7 @@ from tests.support.web import legacy_headers, modern, modern_headers, request
 
 OURS = str(Path(dovetail.__file__).parent)
 MODERN_CALLS = 21
-SESSION_CALLS = {"2025-03-26": 34, "2025-06-18": 32, "2025-11-25": 31}
+SESSION_CALLS = {"2025-03-26": 35, "2025-06-18": 32, "2025-11-25": 31}
 """The oldest has more members to leave out."""
 QUESTION_CALLS = {"asgi": 106, "builtin": 154}
 """One call in a session with one question: two POSTs, an event stream, three messages."""
