@@ -1,4 +1,4 @@
-"""Ask a migrated miniature, and read what was recorded from the original."""
+"""Call a migrated miniature, and read the recorded responses of the original."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ORIGINALS = ("mcp1", "mcp2", "fastmcp2", "fastmcp3", "fastmcp4")
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 TIMEOUTS = Timeouts(connect=HANG, idle=None, total=HANG)
 RUN_MCP = "import runpy, sys; path, name = sys.argv[1:3]; sys.argv[1:] = []; runpy.run_path(path)[name].run()"
-"""Runs a server of the original that nobody starts, as its library's own command would."""
+"""Runs a server that the file does not start, as the command of its library does."""
 
 
 def python(original: str) -> str:
@@ -68,7 +68,7 @@ class Child:
         return "/".join(self.url.split("/")[:3])
 
     async def started(self) -> None:
-        """Read the log until it says where the program serves, and go on reading, so that the pipe never fills."""
+        """Read the log until it reports the URL, then continue reading, so that the pipe never fills."""
         log = self.process.stderr
         assert log is not None
         while not self.url:
@@ -84,7 +84,7 @@ class Child:
             self.log += data.decode()
 
     async def stop(self) -> int:
-        """End it with SIGTERM; gives its exit status."""
+        """Stop it with SIGTERM; returns its exit status."""
         self.process.terminate()
         async with asyncio.timeout(HANG):
             if self.reading is not None:
@@ -94,7 +94,7 @@ class Child:
 
 @asynccontextmanager
 async def served(line: list[str], **environ: str) -> AsyncIterator[Child]:
-    """Run a program until it says where it serves."""
+    """Run a program until it reports its URL."""
     process = await asyncio.create_subprocess_exec(
         *line, env=environment(**environ), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )

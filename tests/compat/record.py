@@ -36,7 +36,7 @@ async def answers(module):
             return {"error": {"code": error.error.code, "message": error.error.message}}
 
     def call(name, given):
-        # Not `session.call_tool`, which has an opinion of its own on results.
+        # Not `session.call_tool`, which validates results.
         params = types.CallToolRequestParams(name=name, arguments=given)
         request = types.ClientRequest(types.CallToolRequest(method="tools/call", params=params))
         return session.send_request(request, types.CallToolResult)

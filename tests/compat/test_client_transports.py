@@ -19,7 +19,7 @@ MODERN = str(PROGRAMS / "modern_only.py")
 
 
 async def client(original: str, function: str, target: str) -> None:
-    """Run a function of ``programs/client.py``; it says itself what is wrong."""
+    """Run a function of ``programs/client.py``; it prints what fails."""
     process = await asyncio.create_subprocess_exec(
         python(original),
         str(PROGRAMS / "client.py"),

@@ -1,4 +1,4 @@
-"""Which programs are those of an original library, and what is said where it is not installed."""
+"""Which programs use an original library, and the messages where it is not installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tests.support.process import CLI
         ("not python", False),
     ],
 )
-def test_import_statements_say_whose_library_a_file_uses(tmp_path: Path, source: str, original: bool) -> None:
+def test_the_import_statements_decide_whether_a_file_uses_an_original(
+    tmp_path: Path, source: str, original: bool
+) -> None:
     path = tmp_path / "server.py"
     path.write_text(source)
     assert is_original(Program(file=str(path))) is original
@@ -96,7 +98,7 @@ def test_a_library_that_cannot_be_imported_is_reported_with_the_reason(
         versions.load("compat_broken.server:Server")
 
 
-def test_run_wants_a_file_or_a_module() -> None:
+def test_run_requires_a_file_or_a_module() -> None:
     for words in ([], ["server.py", "-m", "package"]):
         done = subprocess.run([sys.executable, *CLI[1:], "run", *words], capture_output=True, text=True)
         assert done.returncode == 2

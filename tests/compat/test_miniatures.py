@@ -47,7 +47,7 @@ print("\\n" + json.dumps([names.get(name, []) for name in ("CALLS", "READS", "PR
 
 
 def asked(original: str, path: Path) -> tuple[Any, Any, Any]:
-    """What the miniature wants to be asked."""
+    """The calls, reads and prompts that the miniature lists."""
     line = [python(original), "-c", ASKED, str(path)]
     done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment())
     calls, reads, prompts = json.loads(done.stdout.splitlines()[-1])

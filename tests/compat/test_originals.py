@@ -1,4 +1,4 @@
-"""Servers of every original library on Dovetail: what their handlers ask, see and raise, on each revision."""
+"""Servers of every original library on Dovetail: what their handlers request, see and raise, on each revision."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def use(client: Client) -> None:
         await client.call_tool("fail")
 
 
-def talkative(logs: list[Any]) -> dict[str, Any]:
+def callbacks(logs: list[Any]) -> dict[str, Any]:
     return {
         "on_elicit": lambda request: {"value": 3},
         "on_sample": lambda request: f"sampled {request.messages[0].content.text}",
@@ -57,18 +57,20 @@ def talkative(logs: list[Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_server_over_stdio_may_ask_in_the_middle_of_a_call(original: str, revision: str) -> None:
+def test_a_server_over_stdio_sends_requests_in_the_middle_of_a_call(original: str, revision: str) -> None:
     @run
     async def scenario() -> None:
         logs: list[Any] = []
         errors: list[bytes] = []
         line = on_dovetail(original, EVERYTHING)
-        async with over_stdio(line, revision, on_stderr=errors.append, **talkative(logs)) as client:
+        async with over_stdio(line, revision, on_stderr=errors.append, **callbacks(logs)) as client:
             await use(client)
             await client.set_logging_level("info")
-            told: list[Any] = []
-            assert (await client.call_tool("report", on_progress=lambda *words: told.append(words))).text
-            assert told == [(1, 2, None)]
+            reported: list[Any] = []
+            assert (
+                await client.call_tool("report", on_progress=lambda *values: reported.append(values))
+            ).text
+            assert reported == [(1, 2, None)]
             assert "in the middle" in str(logs)
         text = b"".join(errors).decode()
         assert text.count("lifespan begins") == text.count("lifespan ends") == 1
@@ -83,7 +85,7 @@ def test_one_http_server_has_every_revision(original: str) -> None:
             for revision in REVISIONS:
                 logs: list[Any] = []
                 async with over_http(
-                    child.url, revision, headers={"x-who": revision}, **talkative(logs)
+                    child.url, revision, headers={"x-who": revision}, **callbacks(logs)
                 ) as client:
                     asked = await client.call_tool("elicit", {"question": revision})
                     assert asked.text == f"{revision} accept 3 1"
@@ -260,7 +262,7 @@ def test_a_socket_carries_messages_too(original: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_task_of_the_original_asks_and_ends(revision: str) -> None:
+def test_a_task_of_the_original_elicits_and_completes(revision: str) -> None:
     @run
     async def scenario() -> None:
         line = on_dovetail("mcp1", str(PROGRAMS / "tasks.py"))

@@ -150,7 +150,7 @@ anyio.run(main)
         [],
         "server.py needs fastmcp, which is not installed: pip install fastmcp",
     ),
-    "an address that strangers reach": (
+    "an address that other machines reach": (
         HIGH,
         [":a", "--http", "--host", "0.0.0.0"],
         "0.0.0.0 can be reached from other machines",
@@ -177,10 +177,10 @@ def test_a_program_that_cannot_be_served_is_refused(case: str, tmp_path: Path) -
     assert len(lines) == 1
     assert re.search(wanted, lines[0])
     assert "serving on" not in done.stderr
-    assert done.stdout == ("printed at import\n" if "--http" in words and "strangers" not in case else "")
+    assert done.stdout == ("printed at import\n" if "--http" in words and "machines" not in case else "")
 
 
-def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     import socket
 
     path = tmp_path / "server.py"

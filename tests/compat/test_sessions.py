@@ -1,4 +1,4 @@
-"""Sessions of the original: each client has one, within a bound, and none outlives its client."""
+"""Sessions of the original: each client has one, within a bound, and it ends with its client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.peer
     ],
 )
 def test_sessions_of_the_original(scenario: str) -> None:
-    """Each scenario is a function of ``programs/sessions.py``, which runs beside the original."""
+    """Each scenario is a function of ``programs/sessions.py``; it runs in the environment of the original."""
     line = [python("mcp1"), str(PROGRAMS / "sessions.py"), scenario]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
