@@ -6,7 +6,8 @@ A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with `
 (as in `Server.transform`), ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``),
 ``forward_headers``, ``forward_methods``, ``middleware`` (names from `middleware`, optionally with options),
 ``start_timeout`` (seconds until it must be ready), ``memory`` (bytes of a command's process, also
-``"512M"``). ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
+``"512M"``). ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment, ``${keyring:NAME}`` and
+``${input:NAME}`` by secrets: see `config_secrets`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .memory_limit import with_memory_limit
 
 log = logging.getLogger("dovetail.gateway")
 
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE: Final = re.compile(r"\$\{(?:(keyring|input):)?([A-Za-z_][A-Za-z0-9_.-]*?)(?::-([^}]*))?\}")
 _TABLES: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "httpUrl", "serverUrl")
 _TRANSPORTS: Final = {
@@ -366,7 +367,9 @@ def with_variables(value: Any, place: str) -> Any:
 
 
 def _variable(found: re.Match[str], place: str) -> str:
-    name, default = found[1], found[2]
+    source, name, default = found.groups()
+    if source is not None:
+        return _secret(source, name, default, place)
     value = os.environ.get(name)
     if value:
         return value
@@ -375,3 +378,20 @@ def _variable(found: re.Match[str], place: str) -> str:
             raise ConfigError(f"{place}: the environment variable {name} is not set")
         return value
     return default
+
+
+def _secret(source: str, name: str, default: str | None, place: str) -> str:
+    from . import config_secrets as secrets  # most files have none
+
+    value = secrets.from_keyring(name) if source == "keyring" else secrets.from_input(name)
+    if value is None:
+        value = default
+    if value is not None:
+        return value
+    if source == "keyring":
+        raise ConfigError(
+            f"{place}: the keyring has no secret {name!r}; store it with: keyring set {secrets.SERVICE} {name}"
+        )
+    raise ConfigError(
+        f"{place}: the input {name!r} needs a terminal; without one, set {secrets.input_variable(name)}"
+    )
