@@ -96,6 +96,7 @@ def add_transports(result: argparse.ArgumentParser) -> None:
         "--stateless", action="store_true", help="create no sessions for clients of older revisions"
     )
     group.add_argument("--metrics", action="store_true", help="serve metrics at /metrics")
+    group.add_argument("--access-log", action="store_true", help="log one line for each HTTP request")
     group.add_argument("--json-only", action="store_true", help="never respond with an event stream")
 
 
@@ -232,6 +233,7 @@ PUBLIC: Final = "0.0.0.0"
 """The address of ``--public``: every interface of the machine."""
 _PASSED_ON: Final = (
     "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_anonymous", "stateless", "json_only", "metrics",
+    "access_log",
     "json",
 )  # fmt: skip
 """Options that `http_serving.run` takes with the same names."""

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import NAME_ECHO
+from ..telemetry.terminal_sanitizer import utc_time
 from .call_outcome import code_of, of_error, of_result
 from .sensitive_data import one_line, redacted
 
@@ -31,16 +32,25 @@ class Logging(Middleware):
     """Log every request: method, name, principal, outcome and milliseconds."""
 
     def __init__(
-        self, *, arguments: bool = False, level: int = logging.INFO, logger: logging.Logger = log
+        self,
+        *,
+        arguments: bool = False,
+        json: bool = False,
+        level: int = logging.INFO,
+        logger: logging.Logger | None = None,
     ) -> None:
         """Set what to log.
 
         Args:
             arguments: Whether to log the arguments, with secrets redacted.
+            json: Whether to write JSON lines to stderr, with a time and nothing else on the line. Otherwise the
+                handlers of the logger decide how a line looks.
             level: The level of the log records.
-            logger: The logger that receives them.
+            logger: The logger that receives them; by default ``dovetail.calls``.
         """
-        self._arguments, self._level, self._logger = arguments, level, logger
+        if logger is None:
+            logger = _json_logger() if json else log
+        self._arguments, self._json, self._level, self._logger = arguments, json, level, logger
 
     async def message(self, request: Request, call_next: Next) -> Struct | Raw:
         begun = time.perf_counter()
@@ -69,8 +79,26 @@ class Logging(Middleware):
         given = request.arguments if self._arguments else UNSET
         if given is not UNSET:
             record["arguments"] = redacted(given)
+        if self._json:
+            record = {
+                "time": utc_time(time.time()),
+                "level": logging.getLevelName(self._level).lower(),
+                **record,
+            }
         known = {name: value for name, value in record.items() if value not in (None, "")}
         self._logger.log(self._level, "%s", one_line(known))
+
+
+def _json_logger() -> logging.Logger:
+    """A logger whose lines go to stderr as they are, whatever the other handlers of the process add to theirs."""
+    logger = logging.getLogger("dovetail.calls.json")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
+        logger.setLevel(logging.DEBUG)
+    return logger
 
 
 class Timing(Middleware):

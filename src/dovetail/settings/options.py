@@ -181,6 +181,8 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     metrics_token: str | None = None
     """The bearer token a scraper must send; by default ``DOVETAIL_METRICS_TOKEN``. Without it, a protected server takes
     the tokens of its callers, and any other server needs none. ``""``: no token, on a protected server too."""
+    access_log: bool = False
+    """Log one line for each HTTP request to the logger ``dovetail.access``: method, path, status, duration, client."""
     sse_ping_interval: float = 15.0
     """Seconds between comments on an event stream without events."""
     sse_retry_ms: int = 1000

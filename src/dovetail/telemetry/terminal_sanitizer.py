@@ -19,12 +19,16 @@ def printable(text: str) -> str:
     return "".join(dumps(c)[1:-1] if category(c) in _STEERING and c not in _HARMLESS else c for c in text)
 
 
+def utc_time(seconds: float) -> str:
+    """A time as log lines show it: UTC, to the millisecond."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03}Z"
+
+
 class _LogFormatter(logging.Formatter):
     """Lines with a time in UTC, and with short tracebacks."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        return f"{seconds}.{int(record.msecs):03}Z"
+        return utc_time(record.created)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         from .short_traceback import short_traceback  # it takes time to load

@@ -41,6 +41,7 @@ from .stateless_handler import StatelessHandler
 
 if TYPE_CHECKING:
     from ....telemetry.scraping import Scraping
+    from .access_log import AccessLog
     from .sse_transport import SseTransport
 
 PAGE_BYTES: Final = 64 << 10
@@ -101,6 +102,11 @@ class HttpApp:
             "the metadata": self.identity.describe,
             "a page of the authorization server": self._page,
         }
+        self._access_log: AccessLog | None = None
+        if options.access_log:
+            from .access_log import AccessLog
+
+            self._access_log = AccessLog(self.handle)
         self.scraping: Scraping | None = None
         if metrics_wanted(options):
             from ....telemetry.scraping import Scraping
@@ -112,6 +118,10 @@ class HttpApp:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request. The path of nearly every one: what could be a call of its own is written out."""
+        access_log = self._access_log
+        if access_log is not None and not access_log.has(exchange):
+            await access_log.handle(exchange)
+            return
         get = exchange.headers.get
         key = (
             exchange.path, exchange.local, get("host"), get("origin"), get("sec-fetch-site"), get("content-type"),
