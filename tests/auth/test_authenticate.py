@@ -75,8 +75,8 @@ async def test_without_a_token_the_challenge_says_where_to_get_one() -> None:
     ("value", "reason"),
     [
         ("Bearer nobody", "unknown"),
-        ("Bearer", "no token"),
-        ("Bearer a b", "no token"),
+        ("Bearer", "not a valid token"),
+        ("Bearer a b", "not a valid token"),
         ("Bearer " + "a" * 20_000, "exceeds"),
         ("bearer ann-token2", "unknown"),
     ],
@@ -260,7 +260,7 @@ class Away(Verifier):
     """Its authorization server cannot be reached."""
 
     async def verify(self, token: str, scope: Any) -> Principal | None:
-        raise Unavailable("the authorization server cannot be asked now")
+        raise Unavailable("the authorization server is unavailable")
 
 
 @run
@@ -385,8 +385,8 @@ def test_one_server_is_one_resource() -> None:
 
 REASONS = {
     "expired": InvalidToken("the token has expired"),
-    "audience": InvalidToken("the token is for another audience"),
-    "issuer": InvalidToken("the token is of another issuer"),
+    "audience": InvalidToken("the audience of the token is not this server"),
+    "issuer": InvalidToken("the issuer of the token is not accepted"),
 }
 
 

@@ -132,7 +132,7 @@ def test_a_user_who_never_comes_back_is_not_waited_for_for_ever(monkeypatch: pyt
     async def test(provider: Provider) -> None:
         async def browse(url: str) -> None: ...
 
-        with pytest.raises(AuthError, match="nobody logged in"):
+        with pytest.raises(AuthError, match="no login within"):
             await log_in(provider, with_browser(browse))
 
     run(test)

@@ -415,14 +415,15 @@ def test_the_doctor_says_that_nobody_can_log_in_with_a_device(tmp_path: Path) ->
 
 def test_the_doctor_says_why_the_server_does_not_take_the_token(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
-        challenge = 'Bearer error="invalid_token", error_description="the token is for another audience"'
+        reason = "the audience of the token (aud) is not this server"
+        challenge = f'Bearer error="invalid_token", error_description="{reason}"'
         provider.answers["/mcp"] = lambda request: (
             Reply(401, {"WWW-Authenticate": challenge}) if "authorization" in request.headers else None
         )
         code, out, _ = await dovetail("doctor", "auth", provider.url, "--login")
         assert code == 1
         assert "BROKEN accepted: " in out
-        assert "the token is for another audience" in out
+        assert "the audience of the token (aud) is not this server" in out
 
     run(tmp_path, test)
 
@@ -443,7 +444,7 @@ def test_login_at_a_server_without_oauth_says_so_and_asks_for_a_token(tmp_path: 
             provider.answers[path] = lambda _: Reply(404)
         code, _, err = await dovetail("login", provider.url)
         assert code == 1
-        assert "has no OAuth" in err
+        assert "without OAuth" in err
         assert "--auth TOKEN" in err
         assert (await dovetail("call", provider.url, "echo", "--auth", "plain"))[0] == 0
         assert (await dovetail("call", provider.url, "echo", DOVETAIL_TOKEN="plain"))[0] == 0

@@ -109,27 +109,27 @@ async def test_a_bound_token_is_no_bearer_token() -> None:
 
 OTHER = KeySigner.made_for("ES256")
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"htm": "GET"}, "another method"),
-    ({"htm": None}, "no htm"),
-    ({"htu": "https://other.example/mcp"}, "another URL"),
-    ({"htu": "https://shop.example/other"}, "another URL"),
-    ({"htu": "http://shop.example/mcp"}, "another URL"),
-    ({"htu": "https://[broken"}, "another URL"),
-    ({"htu": 7}, "no htu"),
-    ({"ath": digest("another token")}, "another token"),
-    ({"ath": None}, "no ath"),
-    ({"iat": 1}, "iat is more than 300 s away"),
-    ({"iat": 1 << 40}, "iat is more than 300 s away"),
-    ({"iat": "now"}, "when it was made"),
-    ({"iat": True}, "when it was made"),
-    ({"jti": None}, "no jti"),
-    ({"jti": "j\u00e4"}, "no jti"),
-    ({"signer": OTHER}, "another key"),
-    ({"header": {"typ": "JWT"}}, "no DPoP proof"),
+    ({"htm": "GET"}, "htm does not match"),
+    ({"htm": None}, "htm is missing"),
+    ({"htu": "https://other.example/mcp"}, "htu does not match"),
+    ({"htu": "https://shop.example/other"}, "htu does not match"),
+    ({"htu": "http://shop.example/mcp"}, "htu does not match"),
+    ({"htu": "https://[broken"}, "htu does not match"),
+    ({"htu": 7}, "htu is missing"),
+    ({"ath": digest("another token")}, "ath does not match"),
+    ({"ath": None}, "ath is missing"),
+    ({"iat": 1}, "iat is outside the accepted window"),
+    ({"iat": 1 << 40}, "iat is outside the accepted window"),
+    ({"iat": "now"}, "iat is missing"),
+    ({"iat": True}, "iat is missing"),
+    ({"jti": None}, "jti is missing"),
+    ({"jti": "j\u00e4"}, "jti is missing"),
+    ({"signer": OTHER}, "not the one that the token is bound to"),
+    ({"header": {"typ": "JWT"}}, "typ is not dpop+jwt"),
     ({"header": {"jwk": MINE.private}}, "no public key"),
-    ({"header": {"jwk": {"kty": "EC"}}}, "none for its algorithm"),
-    ({"header": {"jwk": {"kty": ["EC"]}}}, "none for its algorithm"),
-    ({"header": {"jwk": OTHER.public}}, "another key"),
+    ({"header": {"jwk": {"kty": "EC"}}}, "does not fit the algorithm"),
+    ({"header": {"jwk": {"kty": ["EC"]}}}, "does not fit the algorithm"),
+    ({"header": {"jwk": OTHER.public}}, "not the one that the token is bound to"),
 ]
 
 
@@ -179,7 +179,7 @@ async def test_a_proof_is_good_once_also_in_a_race() -> None:
         shown = proof(mine)
         answers = await asyncio.gather(*(send(site, mine, shown) for _ in range(6)))
         assert sorted(answer.status for answer in answers) == [200] + [401] * 5
-        assert "used before" in said(await send(site, mine, shown))[2]
+        assert "already used" in said(await send(site, mine, shown))[2]
 
 
 @run
@@ -195,8 +195,9 @@ async def test_a_proof_for_a_token_that_is_not_bound_says_so() -> None:
 @pytest.mark.parametrize(
     ("cnf", "reason"),
     [({"x5t#S256": "abc"}, "certificate"), ({"x5t#S256": "abc", "jkt": "x"}, "certificate"),
-     ({"kid": "x"}, "something"), ({}, "something"), ("x", "something"), ({"jkt": 7}, "something"),
-     ({"jkt": "x", "jwk": {}}, "something")],
+     ({"kid": "x"}, "confirmation method"), ({}, "confirmation method"),
+     ("x", "confirmation method"), ({"jkt": 7}, "confirmation method"),
+     ({"jkt": "x", "jwk": {}}, "confirmation method")],
 )  # fmt: skip
 @run
 async def test_other_bindings_are_refused_clearly(cnf: Any, reason: str) -> None:
@@ -216,7 +217,7 @@ async def test_a_proof_is_good_once_also_where_several_servers_share_a_store() -
         shown = proof(mine)
         assert (await send(one, mine, shown)).status == 200
         answer = await send(two, mine, shown)
-        assert (answer.status, said(answer)[2]) == (401, "the proof was used before (jti)")
+        assert (answer.status, said(answer)[2]) == (401, "DPoP proof rejected: jti was already used")
         assert (await send(two, mine, proof(mine))).status == 200
 
 

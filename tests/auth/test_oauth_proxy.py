@@ -349,7 +349,7 @@ async def test_a_configuration_that_cannot_be_trusted_is_not_used(change: dict[s
 
 @pytest.mark.parametrize(
     ("name", "options", "reason"),
-    [("gitlab", {}, "no preset"), ("entra", {}, "needs tenant"), ("entra", {"tenant": "common"}, "not common"),
+    [("gitlab", {}, "unknown preset"), ("entra", {}, "needs tenant"), ("entra", {"tenant": "common"}, "not common"),
      ("keycloak", {"url": "https://id.example"}, "needs realm"), ("auth0", {"domain": "a b"}, "URL")],
 )  # fmt: skip
 def test_a_preset_says_what_it_has_to_be_told(name: str, options: dict[str, str], reason: str) -> None:
@@ -361,7 +361,7 @@ def test_a_preset_says_what_it_has_to_be_told(name: str, options: dict[str, str]
     ("options", "reason"),
     [({"authorize": "http://id.example/auth"}, "authorize must be"), ({"token": "javascript:x"}, "token is no"),
      ({"audience": "http://shop.example/mcp"}, "audience must be"), ({"client_secret": "short"}, "16 bytes"),
-     ({"key": []}, "16 bytes"), ({"method": "tls"}, "method is one of"), ({"provider_scopes": 'a"'}, "scope")],
+     ({"key": []}, "16 bytes"), ({"method": "tls"}, "method must be one of"), ({"provider_scopes": 'a"'}, "scope")],
 )  # fmt: skip
 def test_a_proxy_says_which_argument_cannot_be_used(options: dict[str, Any], reason: str) -> None:
     known = {"authorize": "https://id.example/auth", "token": "https://id.example/token", **US}

@@ -269,7 +269,7 @@ async def test_links_in_results_lead_to_where_resources_are_now() -> None:
 def test_a_template_is_renamed_as_far_as_its_first_variable() -> None:
     with pytest.raises(RegistrationError, match="first variable"):
         atlas().transform(rename={"land://{name}/{part}": "land://{part}/{name}"})
-    with pytest.raises(RegistrationError, match="one name"):
+    with pytest.raises(RegistrationError, match="the same name"):
         atlas().transform(rename={"city://oslo": "city://x", "city://hidden": "city://x"})
 
 

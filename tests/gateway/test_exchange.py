@@ -224,10 +224,10 @@ async def test_nobody_without_a_verified_token_gets_through(
         async with gateway(auth) as (bank, url), Client(url, **options) as client:
             assert await names(client) == ["plain_tool"]
             assert (await client.call_tool("plain_tool")).text == "plain"
-            with pytest.raises(DovetailError, match="notes is there only for callers who log in"):
+            with pytest.raises(DovetailError, match="notes needs a caller that authenticates"):
                 await client.call_tool("notes_who")
             assert not bank.forms
-    assert "left out of the list of tools: notes is there only for callers who log in" in caplog.text
+    assert "list=tools: notes needs a caller that authenticates" in caplog.text
 
 
 REFUSED: dict[str, tuple[Callable[[Bank], Any], str]] = {
@@ -290,8 +290,8 @@ async def test_a_provider_that_comes_back_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"token_endpoint": None}, "give token_endpoint or issuer"),
-        ({"issuer": "https://a.test"}, "give token_endpoint or issuer"),
+        ({"token_endpoint": None}, "give either token_endpoint or issuer"),
+        ({"issuer": "https://a.test"}, "give either token_endpoint or issuer"),
         ({"token_endpoint": "http://a.test/token"}, "token_endpoint"),
         ({"client_secrets": "x"}, "client_secrets"),
         ({"token_endpoint_auth_method": "magic"}, "client_secret_post"),

@@ -175,12 +175,12 @@ def test_forms_of_other_programs_are_read(monkeypatch: pytest.MonkeyPatch, tmp_p
     [
         ({}, "mcpServers"),
         ({"mcpServers": []}, "mcpServers"),
-        ({"mcpServers": {"a": 1}}, "'a' is no object"),
+        ({"mcpServers": {"a": 1}}, "'a' must be an object"),
         ({"mcpServers": {"a": {}}}, "'a' needs either"),
         ({"mcpServers": {"a": {"comand": "x"}}}, "did you mean 'command' by 'comand'"),
         ({"mcpServers": {"a": {"command": "x", "url": "http://x/"}}}, "either"),
         ({"mcpServers": {"a": {"command": "x", "args": [1]}}}, "args"),
-        ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "no URL"),
+        ({"mcpServers": {"a": {"url": "file:///etc/passwd"}}}, "is not a valid server URL"),
         ({"mcpServers": {"a": {"url": "http://x/", "type": "pigeon"}}}, "pigeon"),
         ({"mcpServers": {"a": {"command": "${NOT_SET_ANYWHERE}"}}}, "NOT_SET_ANYWHERE"),
         ({"mcpServers": {"a": {"command": "x", "revision": "1999"}}}, "1999"),
@@ -206,8 +206,8 @@ def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
         ({"command": "${NOT_SET_ANYWHERE}"}, "NOT_SET_ANYWHERE"),
         ({"comand": "x"}, "did you mean 'command'"),
         ({"command": "x", "prefix": "a"}, "prefix 'a'"),
-        ({"command": "x", "middleware": ["Braker"]}, "no middleware 'Braker'"),
-        ({"command": "x", "rename": {"who": "x", "other": "x"}}, "one name"),
+        ({"command": "x", "middleware": ["Braker"]}, "unknown middleware 'Braker'"),
+        ({"command": "x", "rename": {"who": "x", "other": "x"}}, "the same name"),
     ],
 )
 @run
@@ -220,7 +220,7 @@ async def test_one_that_is_written_wrongly_is_left_out_and_said_so(
         assert (await clients.call_tool("a_who")).text == "a hello"
         assert reason in str(clients.failed["wrong"])
         assert "upstream:wrong" in clients.gateway.health.components
-    assert any("'wrong' is left out" in record.getMessage() for record in caplog.records)
+    assert any("entry left out name='wrong'" in record.getMessage() for record in caplog.records)
 
 
 @run
@@ -332,7 +332,7 @@ async def test_a_bridge_passes_on_the_variables_it_is_told_to(tmp_path: Path) ->
         async with Client([*words, *more], env=environment, discovery_timeout=20) as client:
             assert (await client.call_tool("who")).text == text
     status, errors = await command("bridge", str(path), "--env", "DOVETAIL_UNKNOWN")
-    assert (status, "DOVETAIL_UNKNOWN is not set" in errors) == (2, True)
+    assert (status, "environment variable DOVETAIL_UNKNOWN is not set" in errors) == (2, True)
 
 
 @run
@@ -372,8 +372,8 @@ async def test_layers_of_an_entry_stand_around_its_calls_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("members", "reason"),
     [
-        ({"middleware": ["Braker"]}, "no middleware 'Braker'; use one of Audit, Caching"),
-        ({"middleware": ["Rate"]}, "no middleware 'Rate'"),
+        ({"middleware": ["Braker"]}, "unknown middleware 'Braker'; use one of Audit, Caching"),
+        ({"middleware": ["Rate"]}, "unknown middleware 'Rate'"),
         ({"middleware": [{"CircuitBreaker": {"failure": 3}}]}, "middleware CircuitBreaker"),
         ({"memory": "lots"}, "is not a valid size"),
         ({"memory": 0}, ">= 1|> 0"),

@@ -155,7 +155,7 @@ async def test_tokens_that_never_change_come_from_the_environment(monkeypatch: p
         ({"isuer": "https://id.example"}, "isuer"),
         ({"tokens": {"ann": "${DOVETAIL_NOT_SET}"}}, "DOVETAIL_NOT_SET is not set"),
         ({"tokens": {"ann": "${DOVETAIL_NOT_SET:-}"}}, "empty"),
-        ({"tokens": {"ann": "x", "bob": "x"}}, "somebody else"),
+        ({"tokens": {"ann": "x", "bob": "x"}}, "is used twice"),
         (
             {"introspection": {"endpoint": "https://id.example/i", "client_id": "a", "client_secret": "b"}},
             "audience",

@@ -182,7 +182,9 @@ async def test_without_a_prefix_names_stay() -> None:
 def test_a_taken_name_is_refused_with_both_origins() -> None:
     child = Server("other", "1")
     child.add_tool(lambda: "", name="own", description="d")
-    with pytest.raises(RegistrationError, match=r"'own' of server 'other' is taken by server 'parent'"):
+    with pytest.raises(
+        RegistrationError, match=r"'own' of server 'other' is already used by server 'parent'"
+    ):
         parent(child, None)
     taken = parent(weather())
     with pytest.raises(

@@ -77,7 +77,7 @@ def test_directories_lead_from_the_root_to_every_file(outer: Server) -> None:
             listed = [file.uri for skill in await client.list_skills() for file in skill.resources]  # pyright: ignore
             assert sorted(files) == sorted(listed)
             assert [one.name for one in await client.read_directory("skill://team/")] == ["ops", "review"]
-            with pytest.raises(DovetailError, match="no directory"):
+            with pytest.raises(DovetailError, match="not a directory"):
                 await client.read_directory("skill://team/nowhere")
 
     scenario()
@@ -105,7 +105,7 @@ async def test_a_server_that_does_not_answer_is_left_out(
         inner.methods.pop("skills/list")
         with caplog.at_level(logging.WARNING, "dovetail.gateway"):
             assert [skill.uri for skill in await client.list_skills()] == ["skill://other/write/SKILL.md"]
-        assert "server 'inner' is left out of the list of skills" in caplog.text
+        assert "server left out of the skill list server=server 'inner'" in caplog.text
 
 
 @run

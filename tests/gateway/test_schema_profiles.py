@@ -282,5 +282,5 @@ async def test_clients_get_the_profile_of_their_name_where_that_is_wanted() -> N
 
 
 def test_a_profile_that_is_none_is_refused() -> None:
-    with pytest.raises(RegistrationError, match="no profile 'pigeon'"):
+    with pytest.raises(RegistrationError, match="unknown schema profile 'pigeon'"):
         shop().transform(schemas="pigeon")

@@ -67,7 +67,7 @@ async def test_a_view_tells_that_the_list_changed() -> None:
 
 
 def test_two_tools_cannot_get_one_name() -> None:
-    with pytest.raises(RegistrationError, match="one name"):
+    with pytest.raises(RegistrationError, match="the same name"):
         shop().transform(rename={"add": "x", "buy": "x"})
     with pytest.raises(RegistrationError, match="two arguments of 'add'"):
         shop().transform(rename_arguments={"add": {"item": "x", "key": "x"}})
@@ -79,7 +79,7 @@ def test_a_name_that_is_taken_cannot_be_given() -> None:
         shop().transform(rename={"add": "buy"})
     twice = shop()
     twice.transform(rename={"buy": "cart"})
-    with pytest.raises(RegistrationError, match=r"'cart', as 'add'"):
+    with pytest.raises(RegistrationError, match=r"cannot rename 'add'"):
         twice.transform(rename={"add": "cart"})
     around = Server("parent", "1")
     around.add_tool(lambda: "", name="own", description="d")

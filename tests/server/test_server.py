@@ -361,9 +361,9 @@ class Half:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"auth": 3}, "auth is a verifier"),
-        ({"auth": "token"}, "auth is a verifier"),
-        ({"auth": Half}, "auth is a verifier"),
+        ({"auth": 3}, "auth must be a verifier"),
+        ({"auth": "token"}, "auth must be a verifier"),
+        ({"auth": Half}, "auth must be a verifier"),
         ({"store": 3}, "store is a store .* not 3"),
         ({"store": Half()}, "store is a store"),
     ],

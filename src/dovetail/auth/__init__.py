@@ -1,8 +1,8 @@
-"""Authorization, both sides: who may call a server, and how a client logs in.
+"""Authorization for servers and clients: token verification, OAuth logins, and an OAuth proxy.
 
-`core` holds the decisions, without I/O; `server` what verifies tokens and guards components; `client` what logs in;
-`proxy` an authorization server in front of somebody else's.
-Names are loaded when they are first used: some need an extra.
+`core` contains the protocol logic without I/O; `server` verifies tokens and protects components; `client`
+obtains tokens; `proxy` is an authorization server that forwards logins to an identity provider. Names are
+imported when first used, because some need an extra.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a client logs in: the objects that ``Client(auth=…)`` takes, and where tokens are kept.
+"""Client logins: the objects that ``Client(auth=…)`` accepts, and token storage.
 
-Start with `authorizer`, which all of them share; what they decide stands in `auth.core`.
+Start with `authorizer`, the common part of all logins; the protocol logic is in `auth.core`.
 """

@@ -1,7 +1,7 @@
-"""What all ways of logging in share: tokens for each server, renewed in time, by one request for all that wait.
+"""`Authorizer`: the common part of all logins: tokens per server, renewal, and one refresh at a time.
 
-An `Authorizer` is what ``Client(auth=…)`` takes. The transport asks it for headers before each request and tells it of
-each 401 and 403; what to do then is decided in `auth.core.flow`.
+``Client(auth=…)`` accepts an `Authorizer`. The transport asks it for headers before each request and reports
+each 401 and 403; `auth.core.flow` decides what to do then.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from .flow_runner import Driver, T, User
 from .storage import MemoryTokens, TokenStorage
 
 LOGIN_PAUSE: Final = 60.0
-"""Seconds after a login that failed in which calls do not open the browser again: they fail with the same
-reason."""
+"""Seconds after a failed login in which calls do not open the browser again but fail with the same error."""
 STEP_UPS: Final = 2
-"""How often the same scopes are asked for because a server did not find them sufficient."""
+"""Attempts to request the same scopes because a server reports them as insufficient."""
 STEP_UPS_KEPT: Final = 64
-"""Different sets of scopes that a server may ask for one after the other."""
+"""Different scope sets that a server may request one after the other."""
 SERVERS_AUTHORIZED: Final = 1000
-"""Servers that one authorization object remembers; the one used longest ago is forgotten."""
+"""Servers that one authorizer remembers; the least recently used is dropped."""
 
 
 class World:
-    """Time and chance as they are."""
+    """The system's clock and random numbers."""
 
     def __init__(self, prover: Prover | None) -> None:
         self.prover = prover
@@ -53,7 +52,7 @@ class World:
 
 
 class _Server:
-    """What is known of one server."""
+    """The state of one server."""
 
     def __init__(self, url: str, *, allow_private: bool) -> None:
         self.url = url
@@ -61,18 +60,18 @@ class _Server:
         self.held: Held | None = None
         self.recalled = False
         self.refusal: tuple[AuthError, float] | None = None
-        """Why the last login of a user failed, and until when nobody is asked again."""
+        """The error of the last failed login, and until when it is repeated without asking the user."""
         self.step_ups: dict[frozenset[str], int] = {}
         self.locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @property
     def lock(self) -> asyncio.Lock:
-        """One for each event loop: clients of several threads may share an authorizer."""
+        """Return the lock of this event loop: clients in several threads may share an authorizer."""
         return self.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
 class Authorizer:
-    """Authorizes requests by tokens that ``grant`` obtains. ``follow`` is told of each step of a flow."""
+    """Authorizes requests with tokens obtained by ``grant``. ``follow`` is called with each step of a flow."""
 
     def __init__(
         self,
@@ -92,20 +91,21 @@ class Authorizer:
         self._user = user
         self._servers: dict[str, _Server] = {}
 
-    # --- what the transport asks ------------------------------------------------------------------------------------
+    # --- used by the transport
+    # ----------------------------------------------------------------------------------------
 
     async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
-        """The headers for one request; none while there is no token."""
+        """Return the headers for one request; empty without a token."""
         held = await self.current(request)
         return {} if held is None else {"Authorization": f"Bearer {held.tokens.access_token}"}
 
     async def answered(
         self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
     ) -> bool:
-        """The server said 401 or 403. True when there is a better token now.
+        """Handle a 401 or 403. Return True if there is a better token now.
 
         Raises:
-            AuthError: there is none to be had.
+            AuthError: no token could be obtained.
         """
         if status not in (401, 403):
             return False
@@ -115,7 +115,7 @@ class Authorizer:
     # --- tokens -----------------------------------------------------------------------------------------------------
 
     async def current(self, request: AuthRequest, prover: Prover | None = None) -> Held | None:
-        """The token to send, renewed if it is about to end; None when there is none without the user."""
+        """Return the token to send, renewed if it expires soon; None if a user is needed."""
         server = self._server(request.url)
         held = server.held
         if held is None and not server.recalled:
@@ -131,7 +131,7 @@ class Authorizer:
     async def challenged(
         self, request: AuthRequest, sent: str, status: int, demand: Demand, prover: Prover | None = None
     ) -> bool:
-        """Answer a challenge that came to a request with ``sent`` as its ``Authorization``."""
+        """Answer the challenge to a request that was sent with the ``Authorization`` header ``sent``."""
         more = status == 403
         if more and demand.error != "insufficient_scope":
             return False
@@ -141,7 +141,7 @@ class Authorizer:
             held = server.held
             sent_before = held is None or sent.endswith(f" {held.tokens.access_token}")
             if held is not None and not sent_before and not held.tokens.due(time.time()):
-                return True  # another call or process has renewed it since
+                return True  # another call or process has renewed it meanwhile
             if server.refusal is not None and time.monotonic() < server.refusal[1]:
                 raise server.refusal[0]
             if more and not self._may_step_up(server, demand):
@@ -152,10 +152,10 @@ class Authorizer:
         return True
 
     async def log_in(self, url: str, send: Send, demand: Demand, prover: Prover | None = None) -> Held:
-        """Log in to the server at ``url``, whatever is held for it.
+        """Log in to the server at ``url``, even if tokens are stored for it.
 
         Raises:
-            AuthError: that failed.
+            AuthError: the login failed.
         """
         server = self._server(url)
         async with self._alone(server):
@@ -165,11 +165,13 @@ class Authorizer:
             return server.held
 
     async def held(self, url: str, send: Send) -> Held | None:
-        """What is held for the server at ``url``, be it over or not."""
+        """Return the tokens stored for the server at ``url``, even if expired."""
         return await self._recall(self._server(url), send)
 
     async def log_out(self, url: str, send: Send) -> bool | None:
-        """Forget the tokens for ``url`` and have them revoked: whether they were; None when there were none."""
+        """Remove the tokens for ``url`` and revoke them. Return whether they were revoked; None without
+        tokens.
+        """
         server = self._server(url)
         async with self._alone(server):
             held = await self._recall(server, send)
@@ -178,7 +180,8 @@ class Authorizer:
             server.held = None
             return await self._run(server, log_out(server.url, held, self._grant, World(None)), send)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal
+    # ---------------------------------------------------------------------------------------------------------
 
     def _server(self, url: str) -> _Server:
         server = self._servers.pop(url, None)
@@ -192,7 +195,7 @@ class Authorizer:
 
     @asynccontextmanager
     async def _alone(self, server: _Server) -> AsyncGenerator[None]:
-        """One renewal at a time, in this process and in those that share the store."""
+        """Hold the lock for a renewal, in this process and across processes with the same store."""
         async with server.lock, self.store.lock(server_key(server.url)):
             yield
 
@@ -215,7 +218,7 @@ class Authorizer:
         return found
 
     async def _catch_up(self, server: _Server, held: Held | None, send: Send) -> None:
-        """Another process may have renewed what we hold."""
+        """Reload the tokens if another process has renewed them."""
         found = await self._run(server, recall(server.url, self._grant.identity), send)
         if found is not None and (held is None or found.tokens != held.tokens):
             server.held = found
@@ -228,10 +231,13 @@ class Authorizer:
                 raise
             if self.follow is not None:
                 self.follow(Progress("token", f"not renewed yet: {error.message}"))
-            return held  # it is still good for a moment
+            return held  # the old token is still valid for a moment
 
     def _may_step_up(self, server: _Server, demand: Demand) -> bool:
-        """Authorization 2025-11-25: clients SHOULD limit the attempts for the same resource and operation."""
+        """Return whether another step-up is allowed.
+
+        Authorization 2025-11-25: clients SHOULD limit the attempts for the same resource and operation.
+        """
         wanted = frozenset(demand.scopes or ())
         tried = server.step_ups.get(wanted, 0)
         if tried >= STEP_UPS or (tried == 0 and len(server.step_ups) >= STEP_UPS_KEPT):

@@ -1,6 +1,6 @@
-"""The user's browser: sent to log in, and received on a port of this machine when it comes back (RFC 8252).
+"""Login with the user's browser, and the loopback port that receives its redirect (RFC 8252).
 
-A page that comes with another state than ours, or twice, changes nothing: it is told so, and the login goes on.
+A redirect with an unknown or used state is answered with an error page and does not affect the login.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..core.authorization import same_state
 from ..core.steps import Show
 
 LOGIN_SECONDS: Final = 300.0
-"""Seconds a user has to log in."""
+"""Timeout of a login in seconds."""
 CALLBACK_SIZE: Final = 16 << 10
-"""Bytes of the request that a browser comes back with."""
+"""Size limit of the redirect request in bytes."""
 CALLBACK_CONNECTIONS: Final = 32
-"""Connections to the loopback port at once while a login is under way."""
+"""Concurrent connections to the loopback port."""
 CALLBACK_WAIT: Final = 10.0
-"""Seconds one of them has to say what it wants."""
+"""Timeout of one connection in seconds."""
 
 
 PATH = "/callback"
@@ -38,17 +38,17 @@ _HEAD = (
 
 
 def open_browser(url: str) -> bool:
-    """Open a web page; whether there was a browser for it. ``BROWSER`` says which.
+    """Open a web page. Return whether a browser was found; the variable ``BROWSER`` selects one.
 
     Raises:
-        AuthError: it is no web page: other schemes start programs.
+        AuthError: the URL is not a web page: other schemes would start programs.
     """
     oauth_urls.split(url, "the page to open", "authorization server")
     return webbrowser.open(url)
 
 
 class Callback:
-    """A port of this machine that waits for one browser to come back."""
+    """A loopback port that waits for the redirect of one login."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -59,10 +59,10 @@ class Callback:
         self.redirect_uri = ""
 
     async def start(self, known: str | None) -> str:
-        """Listen, on the port of ``known`` if it is free; the redirect URI.
+        """Listen, on the port of ``known`` if it is free. Return the redirect URI.
 
         Raises:
-            AuthError: the port that was asked for is taken.
+            AuthError: the requested port is in use.
         """
         ports = [self._port] if self._port else [*_loopback_port(known), 0]
         for port in ports:
@@ -71,17 +71,17 @@ class Callback:
                 break
             except OSError as error:
                 if port == ports[-1]:
-                    raise AuthError(f"port {port} is not free: {error.strerror}", fault="client") from None
+                    raise AuthError(f"port {port} is in use: {error.strerror}", fault="client") from None
         assert self._server is not None
         self.redirect_uri = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}{PATH}"
         self._came = asyncio.get_running_loop().create_future()
         return self.redirect_uri
 
     async def wait(self, state: str) -> str:
-        """The URL that the browser came back to, when it brings ``state``.
+        """Return the URL of the redirect with this ``state``.
 
         Raises:
-            AuthError: nobody came in time.
+            AuthError: it did not arrive in time.
         """
         assert self._came is not None
         self._state = state
@@ -89,7 +89,7 @@ class Callback:
             async with asyncio.timeout(LOGIN_SECONDS):
                 return await asyncio.shield(self._came)
         except TimeoutError:
-            why = f"nobody logged in within {LOGIN_SECONDS:g} s"
+            why = f"no login within {LOGIN_SECONDS:g} s"
             raise AuthError(why, fault="user", advice="was the page opened?") from None
 
     async def close(self) -> None:
@@ -138,16 +138,16 @@ def _page(status: int, title: str, text: str) -> bytes:
 
 
 def _loopback_port(uri: str | None) -> list[int]:
-    """The port that a registration of ours names: authorization servers may insist on it."""
+    """Return the port of an earlier registration: authorization servers may insist on it."""
     parts = urlsplit(uri or "")
     ours = parts.scheme == "http" and parts.hostname == "127.0.0.1" and parts.path == PATH
     return [parts.port] if ours and parts.port else []
 
 
 class Browser:
-    """The user with a browser on this machine.
+    """A user with a browser on this machine.
 
-    ``opener`` gets the URL to visit; when it returns False, or there is none, the URL is shown in its place.
+    ``opener`` gets the URL to visit. If it is None or returns False, the URL is shown on stderr.
     """
 
     def __init__(self, port: int, opener: Callable[[str], Any] | None) -> None:
@@ -174,14 +174,14 @@ class Browser:
             waiting.cancel()
 
     async def show(self, page: Show) -> None:
-        raise AssertionError("a browser needs no code")
+        raise AssertionError("a browser login shows no code")
 
     async def close(self) -> None:
         await self._callback.close()
 
 
 class Hook:
-    """The user is reached by a function of the application: it gets a URL and returns the one that came back."""
+    """A user reached by a function of the application, which gets a URL and returns the URL of the redirect."""
 
     def __init__(self, authorize: Callable[[str], Any], redirect_uri: str) -> None:
         self._authorize = authorize
@@ -195,17 +195,19 @@ class Hook:
         if inspect.isawaitable(found):
             found = await found
         if not isinstance(found, str):
-            raise AuthError("authorize must return the URL that the browser was sent back to", fault="client")
+            raise AuthError(
+                "authorize must return the redirect URL that the browser was sent to", fault="client"
+            )
         return found.strip()
 
     async def show(self, page: Show) -> None:
-        raise AssertionError("a browser needs no code")
+        raise AssertionError("a browser login shows no code")
 
     async def close(self) -> None: ...
 
 
 class Screen:
-    """A user who is told where to type in a code, on whatever device."""
+    """A user who gets a code to enter on any device."""
 
     def __init__(self, show: Callable[[str], Any]) -> None:
         self._show = show
@@ -224,6 +226,6 @@ class Screen:
         shown = self._show(text)
         if inspect.isawaitable(shown):
             await shown
-        sys.stdout.flush()  # the user has to see it now; a pipe keeps what `print` writes
+        sys.stdout.flush()  # show it now: a pipe buffers the output of `print`
 
     async def close(self) -> None: ...

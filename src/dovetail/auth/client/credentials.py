@@ -1,4 +1,4 @@
-"""Logging in without a browser: machines, workloads, and employees whose company vouches for them."""
+"""Logins without a browser: client credentials, workload identity, and identity assertions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .storage import TokenStorage
 
 
 class ClientCredentials(Authorizer):
-    """A machine that was registered by hand, recognised by a secret or by a key (``private_key_jwt``).
+    """A machine registered by hand, authenticated by a secret or by a key (``private_key_jwt``).
 
     Raises:
-        ValueError: neither or both are given, or the key is none.
+        ValueError: neither or both are given, or the key is not valid.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ClientCredentials(Authorizer):
             allow_private: Whether a public server can name an authorization server in a private network.
         """
         if (client_secret is None) == (private_key is None):
-            raise ValueError("give client_secret or private_key")
+            raise ValueError("give either client_secret or private_key")
         signer = None
         if private_key is not None:
             from .signing import KeySigner
@@ -61,7 +61,9 @@ class ClientCredentials(Authorizer):
 
 
 class WorkloadIdentity(Authorizer):
-    """A workload whose platform gives it a JWT: ``token`` is that, or a function (async or not) that returns it."""
+    """A workload with a JWT from its platform. ``token`` is the JWT, or a function (async or not) that
+    returns it.
+    """
 
     def __init__(
         self,
@@ -92,7 +94,8 @@ class WorkloadIdentity(Authorizer):
 
 
 class IdentityAssertion(Authorizer):
-    """An employee: the company's identity provider exchanges the ID token for an ID-JAG, which buys the access token.
+    """An employee: the company's identity provider exchanges the ID token for an ID-JAG, which gets the
+    access token.
 
     ``idp_id_token`` is the token, or a function (async or not) that returns it.
     """

@@ -1,4 +1,4 @@
-"""Logging in with a browser on another device: for programs that have none."""
+"""`DeviceCode`: log in with a browser on another device, for programs without a browser."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .storage import TokenStorage, TokenStore
 
 
 class DeviceCode(Authorizer):
-    """The device authorization grant (RFC 8628). ``show`` gets the text that tells the user where to type in what.
+    """The device authorization grant (RFC 8628). ``show`` gets the text with the URL and the code for the
+    user.
 
-    Without ``client_id`` the client registers itself where it may.
+    Without ``client_id`` the client registers itself if the server supports it.
     """
 
     def __init__(

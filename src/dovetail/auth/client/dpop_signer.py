@@ -1,4 +1,4 @@
-"""DPoP: tokens that are worth nothing without our key (RFC 9449, SEP-1932)."""
+"""DPoP: access tokens bound to a key of the client (RFC 9449, SEP-1932)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .authorizer import Authorizer
 from .signing import KeySigner, digest
 
 NONCES_KEPT: Final = 64
-"""Origins whose nonce for proofs is remembered."""
+"""Origins whose proof nonce is remembered."""
 NONCE_LENGTH: Final = 1024
 """Characters of such a nonce."""
 
 
 class KeyProver:
-    """Makes the proofs of one key, with the nonces that servers want in them."""
+    """Creates the proofs for one key, with the nonces that servers require."""
 
     def __init__(self, signer: KeySigner) -> None:
         self._signer = signer
@@ -64,13 +64,13 @@ class KeyProver:
 
 
 class DPoP:
-    """Any of the other ways to log in, with tokens bound to a key of this client: ``DPoP(OAuth())``.
+    """Another login with tokens bound to a key of this client: ``DPoP(OAuth())``.
 
-    The key is made once for each server and kept in the store of ``inner``, beside the tokens it is good for.
+    Each server gets one key, stored with its tokens in the store of ``inner``.
 
     Raises:
-        TypeError: ``inner`` is none of the ways that `dovetail.auth` has.
-        ValueError: there is no such algorithm.
+        TypeError: ``inner`` is not a login of `dovetail.auth`.
+        ValueError: the algorithm is unknown.
     """
 
     def __init__(self, inner: Authorizer, *, algorithm: str = "ES256") -> None:
@@ -81,7 +81,7 @@ class DPoP:
             algorithm: The algorithm of the key.
         """
         if not isinstance(cast("Any", inner), Authorizer):
-            raise TypeError("DPoP takes one of OAuth, ClientCredentials, DeviceCode and the like")
+            raise TypeError("DPoP needs a login such as OAuth, ClientCredentials or DeviceCode")
         KeySigner.made_for(algorithm)
         self.inner = inner
         self._algorithm = algorithm
@@ -99,10 +99,10 @@ class DPoP:
     async def answered(
         self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
     ) -> bool:
-        """Take the nonce of an answer, and answer its challenge.
+        """Store the nonce of a response, and answer its challenge.
 
         Raises:
-            AuthError: there is no authorization to be had.
+            AuthError: no authorization could be obtained.
         """
         prover = await self._prover(request.url)
         target, nonce = _http(request.target), headers.get("DPoP-Nonce")
@@ -113,15 +113,15 @@ class DPoP:
             return False
         demand = demands.read(headers.get("WWW-Authenticate"))
         if demand.error == "use_dpop_nonce":
-            return fresh  # the token is good, the proof was not
+            return fresh  # the token is valid, only the proof was not
         return await self.inner.challenged(request, sent.get("Authorization", ""), status, demand, prover)
 
     async def log_in(self, url: str, send: Send, demand: Demand) -> Held:
-        """Log in to the server at ``url``, whatever is held for it. Raises `AuthError`: that failed."""
+        """Log in to the server at ``url``, even if tokens are stored for it. Raises: AuthError."""
         return await self.inner.log_in(url, send, demand, await self._prover(url))
 
     async def log_out(self, url: str, send: Send) -> bool | None:
-        """Forget tokens and key for ``url`` and have the tokens revoked; see `Authorizer.log_out`."""
+        """Remove tokens and key for ``url`` and revoke the tokens; see `Authorizer.log_out`."""
         revoked = await self.inner.log_out(url, send)
         self._provers.pop(url, None)
         await self.inner.store.delete(("dpop", url, self._algorithm))

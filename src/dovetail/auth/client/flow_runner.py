@@ -1,4 +1,4 @@
-"""Carrying out the steps of a flow: requests, the store, the user."""
+"""Runs authorization flows: executes their steps with HTTP requests, the token store and the user."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..core.steps import Answer, Ask, Browse, Flow, Listen, Load, Pause, Progres
 from .storage import TokenStorage
 
 METADATA_SIZE: Final = 256 << 10
-"""Bytes of a metadata document, and of any other answer of an authorization server."""
+"""Size limit of a metadata document, and of any other response of an authorization server."""
 AUTHORIZATION_SECONDS: Final = 20.0
-"""Seconds one request of a flow may take, its answer included."""
+"""Timeout of one request of a flow, in seconds."""
 
 
 T = TypeVar("T")
@@ -39,22 +39,22 @@ _SECRETS = frozenset(
 
 
 class User(Protocol):
-    """The way to the user: what a flow needs a person for."""
+    """The user of a flow: opens pages and shows codes."""
 
     async def listen(self, known: str | None) -> str:
-        """Be ready for a browser that comes back; the URI it is to come back to."""
+        """Start to wait for a browser. Return the redirect URI."""
         ...
 
     async def browse(self, url: str, redirect_uri: str, state: str) -> str:
-        """Let the user visit ``url``; the URL that the browser came back to."""
+        """Let the user visit ``url``. Return the URL of the redirect."""
         ...
 
     async def show(self, page: Show) -> None:
-        """Tell the user where to type in a code."""
+        """Show the user where to enter a code."""
         ...
 
     async def close(self) -> None:
-        """Nobody is waited for any more."""
+        """Stop waiting for the user."""
         ...
 
 
@@ -76,13 +76,13 @@ class Driver:
         self._follow = follow
         self._secrets: set[str] = set()
         self.asked_user = False
-        """Whether somebody was sent to a page."""
+        """Whether the user was sent to a page."""
 
     async def run(self, flow: Flow[T]) -> T:
         """Run ``flow`` to its end.
 
         Raises:
-            AuthError: it failed; no secret is in its message.
+            AuthError: it failed. The message contains no secret.
         """
         given: Any = None
         try:
@@ -121,7 +121,7 @@ class Driver:
     async def _with_user(self, step: Step) -> Any:
         user = self._user
         if user is None:
-            raise AuthError("this needs a user, and there is none", fault="client")
+            raise AuthError("this login needs a user, but none is available", fault="client")
         match step:
             case Listen(known=known):
                 return await user.listen(known)
@@ -177,7 +177,7 @@ class Driver:
         self._secrets.update(value for name, value in form.items() if name in _SECRETS and value)
 
     def _scrubbed(self, error: AuthError) -> AuthError:
-        """An authorization server may repeat what it was sent; nobody else is to read it."""
+        """Remove what was sent from a response: an authorization server may repeat secrets."""
         text = error.plain
         for secret in self._secrets:
             text = text.replace(secret, "…")

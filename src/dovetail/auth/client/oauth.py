@@ -1,4 +1,4 @@
-"""Logging in with a browser: ``Client(url, auth="oauth")``."""
+"""`OAuth`: log in with a browser, for ``Client(url, auth="oauth")``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .storage import TokenStorage, TokenStore
 class OAuth(Authorizer):
     """OAuth 2.1 with authorization code and PKCE.
 
-    Without options the client registers itself where it may. ``client_id`` (and ``client_secret``) is one that was
-    registered by hand, with ``issuer`` if it should be shown to no other; ``client_metadata_url`` is where a Client ID
-    Metadata Document of yours lies. ``open_browser`` gets the page to visit, None shows it on stderr; the browser comes
-    back to ``redirect_port`` of 127.0.0.1 (0: any that is free). In place of both, ``authorize`` gets the page and
-    returns the URL that the browser was sent back to, which begins with ``redirect_uri``. Tokens are kept in ``store``,
-    by default in files of the user. ``allow_private`` lets a server on the internet name an authorization server in
-    your network.
+    Without options the client registers itself if the server supports it. ``client_id`` (and
+    ``client_secret``) is a client registered by hand; with ``issuer`` it is sent to no other issuer.
+    ``client_metadata_url`` is the URL of a Client ID Metadata Document. ``open_browser`` opens the login
+    page; None prints its URL to stderr. The browser returns to ``redirect_port`` of 127.0.0.1 (0: any free
+    port). Alternatively ``authorize`` gets the URL of the page and returns the URL of the redirect, which
+    starts with ``redirect_uri``. Tokens are kept in ``store``, by default in files of the user.
+    ``allow_private`` allows a public server to name an authorization server in a private network.
 
     Raises:
-        ValueError: a scope or a URL is none.
+        ValueError: a scope or a URL is not valid.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OAuth(Authorizer):
             oauth_urls.secure(redirect_uri, "redirect_uri", "client")
             user = partial(Hook, authorize, redirect_uri)
         elif redirect_uri is not None or authorize is not None:
-            raise ValueError("redirect_uri and authorize belong together")
+            raise ValueError("give both redirect_uri and authorize, or neither")
         identity = Identity(
             client_id=client_id,
             client_secret=client_secret,

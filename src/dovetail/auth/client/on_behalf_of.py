@@ -1,4 +1,4 @@
-"""Calling a server in the name of whoever calls us: their token, exchanged for one of its own (RFC 8693)."""
+"""`TokenExchange`: call an upstream on behalf of the caller, with an exchanged token (RFC 8693)."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ from .flow_runner import AUTHORIZATION_SECONDS, Driver
 from .storage import MemoryTokens
 
 EXCHANGED_SECONDS: Final = 300.0
-"""Seconds for which an exchanged token is used whose end nobody said."""
+"""Lifetime in seconds of an exchanged token without an expiry."""
 REFUSALS_KEPT: Final = 1000
-"""Tokens of callers of which it is remembered, for `REFUSED_SECONDS`, that nothing is given for them."""
+"""Callers' tokens whose exchange was refused, remembered for `REFUSED_SECONDS`."""
 REFUSED_SECONDS: Final = 10.0
-"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
+"""Seconds for which a refusal is remembered, so that repeated requests do not reach the authorization server.
+"""
 
 
 _METHODS = (NONE, SECRET_BASIC, SECRET_POST)
 
 
 class TokenExchange:
-    """Exchanges the token of each caller for one of a server behind: ``Proxy(url, auth=TokenExchange(…))``.
+    """Exchanges the token of each caller for one of an upstream: ``Proxy(url, auth=TokenExchange(…))``.
 
-    Tokens are exchanged at ``token_endpoint``, or at the one that the metadata of ``issuer`` names, where we are known
-    as ``client_id``. They are for ``audience`` or ``resource``; without either, the URL of the server is the resource.
-    ``timeout`` (seconds) is the most that an exchange may take. ``allow_private`` lets an issuer on the internet name
-    an endpoint in your network.
+    Tokens are exchanged at ``token_endpoint``, or at the one in the metadata of ``issuer``, as the client
+    ``client_id``. They are for ``audience`` or ``resource``; the default resource is the URL of the upstream.
+    ``timeout`` (seconds) limits an exchange. ``allow_private`` allows a public issuer to name an endpoint in
+    a private network.
 
     Raises:
-        ValueError: neither or both places are given, or something is no URL, scope or method.
+        ValueError: neither or both endpoints are given, or a URL, scope or method is not valid.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class TokenExchange:
         """
         method = token_endpoint_auth_method
         if (token_endpoint is None) == (issuer is None):
-            raise ValueError("give token_endpoint or issuer")
+            raise ValueError("give either token_endpoint or issuer")
         if method is not None and method not in _METHODS:
-            raise ValueError(f"token_endpoint_auth_method is one of {', '.join(_METHODS)}")
+            raise ValueError(f"token_endpoint_auth_method must be one of {', '.join(_METHODS)}")
         place = token_endpoint or issuer or ""
         try:
             oauth_urls.secure(place, "token_endpoint" if issuer is None else "issuer", "client")
@@ -100,10 +101,10 @@ class TokenExchange:
         self._refused: OrderedDict[bytes, tuple[AuthError, float]] = OrderedDict()
 
     async def obtain(self, subject: str, request: AuthRequest) -> Tokens:
-        """A token for the server of ``request`` in the name of whose ``subject`` is.
+        """Return a token for the server of ``request`` on behalf of the owner of ``subject``.
 
         Raises:
-            AuthError: there is none; what was refused is not asked for again at once.
+            AuthError: the exchange failed. A refusal is cached for a while.
         """
         key = hashlib.sha256(subject.encode()).digest()
         refusal, until = self._refused.get(key, (None, 0.0))
@@ -114,7 +115,7 @@ class TokenExchange:
                 return await self._obtain(subject, request)
         except TimeoutError:
             where = oauth_urls.origin(self._issuer or "" if self._endpoint is None else self._endpoint.url)
-            text = f"the token exchange ({where}): no answer within {self._timeout:g} s"
+            text = f"the token exchange ({where}): no response within {self._timeout:g} s"
             raise AuthError(text, fault="authorization server") from None
         except AuthError as error:
             if error.error is not None:
@@ -139,19 +140,19 @@ class TokenExchange:
 
 
 class ExchangedToken:
-    """The authorization of one connection, which is one caller's. Its tokens are kept in memory alone."""
+    """The authorization of the connection of one caller. Its tokens are kept in memory only."""
 
     def __init__(self, exchange: TokenExchange, subject: str) -> None:
         self._exchange = exchange
         self.subject = subject
-        """The caller's token, the one that came last: the next exchange needs one that is still good."""
+        """The caller's latest token: the next exchange needs a valid one."""
         self._tokens: Tokens | None = None
         self._sent = 0
-        """Requests that went out with it."""
+        """Requests that were sent with it."""
         self._lock = asyncio.Lock()
 
     async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
-        """The header for one request; whoever waits for an exchange gets what comes of it."""
+        """Return the header for one request. Concurrent requests wait for the same exchange."""
         tokens = self._tokens
         if tokens is None or tokens.due(time.time()):
             async with self._lock:
@@ -165,10 +166,10 @@ class ExchangedToken:
     async def answered(
         self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
     ) -> bool:
-        """After a 401 the token is exchanged anew, once.
+        """Exchange the token again after a 401, once.
 
         Raises:
-            AuthError: the server does not accept what was exchanged for it.
+            AuthError: the server rejected the new token.
         """
         if status != 401:
             return False
@@ -177,8 +178,8 @@ class ExchangedToken:
             self._tokens = None
             if self._sent <= 1:
                 raise AuthError(
-                    "the server does not accept the token that was exchanged for it",
+                    "the server rejected the exchanged token",
                     fault="client",
-                    advice="is it the right audience, or resource?",
+                    advice="check the audience or resource of the exchange",
                 )
         return True

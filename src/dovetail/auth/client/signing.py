@@ -1,4 +1,4 @@
-"""Keys and signatures, by joserfc (extra ``auth``). Nothing here is cryptography of our own."""
+"""Keys and signatures, with joserfc (extra ``auth``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KeySigner:
     """Signs with a private key.
 
     Raises:
-        ValueError: the algorithm is none of those for private keys, or the key is none for it.
+        ValueError: the algorithm is not supported, or the key does not fit it.
     """
 
     def __init__(self, key: Key, algorithm: str) -> None:
@@ -47,14 +47,14 @@ class KeySigner:
         try:
             key = kind.import_key(pem)
         except (JoseError, ValueError, TypeError):
-            raise ValueError(f"private_key is no PEM of a key for {algorithm}") from None
+            raise ValueError(f"private_key is not a PEM key for {algorithm}") from None
         if not key.is_private:
-            raise ValueError("private_key is a public key")
+            raise ValueError("private_key contains a public key only")
         return cls(key, algorithm)
 
     @classmethod
     def made_for(cls, algorithm: str) -> KeySigner:
-        """A new key."""
+        """Create a new key."""
         kind = _kind(algorithm)
         if kind is RSAKey:
             return cls(RSAKey.generate_key(2048), algorithm)
@@ -72,7 +72,7 @@ class KeySigner:
 
     @property
     def public(self) -> dict[str, Any]:
-        """The public part, as a JWK."""
+        """Return the public part as a JWK."""
         return dict(self.key.as_dict(private=False))
 
     @property
@@ -81,12 +81,12 @@ class KeySigner:
 
     @property
     def thumbprint(self) -> str:
-        """RFC 7638."""
+        """Return the JWK thumbprint (RFC 7638)."""
         return self.key.thumbprint()
 
 
 def digest(token: str) -> str:
-    """What a proof says of the token it goes with (RFC 9449, ``ath``)."""
+    """Return the token hash for a DPoP proof (RFC 9449, ``ath``)."""
     import hashlib
 
     return base64url(hashlib.sha256(token.encode()).digest())

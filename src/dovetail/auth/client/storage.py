@@ -1,6 +1,6 @@
-"""Where tokens are kept: files of the user, the keyring of the system, memory, or what you bring.
+"""Token storage: files of the user, the system keyring, memory, or a custom store.
 
-A store has entries of bytes under keys of several words: ``("token", issuer, client, resource)`` and the like.
+Entries are bytes under keys of several strings, such as ``("token", issuer, client, resource)``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..core.auth_errors import AuthError
 from ..core.steps import Quiet
 
 STORE_LOCK_POLL: Final = 0.05
-"""Seconds between two looks whether another process has renewed a token."""
+"""Polling interval in seconds while another process renews a token."""
 
 
 Key = tuple[str, ...]
@@ -33,20 +33,20 @@ _NO_WAIT = 0 if sys.platform == "win32" else os.O_NONBLOCK
 
 @runtime_checkable
 class TokenStorage(Protocol):
-    """A place for tokens. What it holds are secrets."""
+    """A token store. Its content is secret."""
 
     async def get(self, key: Key) -> bytes | None: ...
 
     async def put(self, key: Key, value: bytes) -> None:
-        """Replace the entry, all at once: a refresh token that is lost half-way is lost for good."""
+        """Replace the entry atomically: a partly written refresh token is lost."""
         ...
 
     async def delete(self, key: Key) -> None:
-        """Take the entry out, if there is one."""
+        """Remove the entry, if it exists."""
         ...
 
     def lock(self, key: Key) -> AbstractAsyncContextManager[None]:
-        """Keep others who share the store from renewing the same tokens; within one process that is done already."""
+        """Lock a renewal across processes that share the store; within one process it is locked already."""
         ...
 
 
@@ -56,7 +56,7 @@ class _Entry(Quiet, frozen=True):
 
 
 def data_directory() -> Path:
-    """Where tokens lie: ``$XDG_DATA_HOME/dovetail``, or where the system wants a user's data."""
+    """Return the folder of tokens: ``$XDG_DATA_HOME/dovetail``, or the system's folder for user data."""
     given = os.environ.get("XDG_DATA_HOME")
     if given:
         return Path(given) / "dovetail"
@@ -66,7 +66,7 @@ def data_directory() -> Path:
 
 
 class TokenStore:
-    """Tokens in files that only their owner may read, one for each entry.
+    """Tokens in files that only their owner may read, one per entry.
 
     They are in ``folder``, by default below the user's data directory.
     """
@@ -84,7 +84,7 @@ class TokenStore:
         return self._given or data_directory() / "tokens"
 
     def has(self, key: Key) -> bool:
-        """Whether there is an entry, without waiting."""
+        """Return whether the entry exists, without blocking."""
         return self._path(key).exists()
 
     async def get(self, key: Key) -> bytes | None:
@@ -111,7 +111,7 @@ class TokenStore:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
-                except OSError:  # another process is renewing, or somebody logs in there
+                except OSError:  # another process renews or logs in
                     await asyncio.sleep(STORE_LOCK_POLL)
             yield
         finally:
@@ -122,23 +122,23 @@ class TokenStore:
         return self.folder / f"{name}.json"
 
     def _prepare(self) -> None:
-        """Have a folder that nobody else can put anything into.
+        """Create the folder with private permissions.
 
         Raises:
-            AuthError: it is another user's.
+            AuthError: it belongs to another user.
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if sys.platform == "win32":
             return
         found = self.folder.stat()
         if not _is_ours(found):
-            raise AuthError(f"the folder for tokens, {self.folder}, is another user's", fault="client")
+            raise AuthError(f"the token folder {self.folder} belongs to another user", fault="client")
         if found.st_mode & 0o077:
             self.folder.chmod(0o700)
 
     def _get(self, key: Key) -> bytes | None:
         try:
-            # Whoever could write here once may have left a link, or a pipe that nobody ever writes to.
+            # Another user with earlier write access may have left a link or a blocking pipe.
             handle = os.open(self._path(key), os.O_RDONLY | _NO_LINK | _NO_WAIT)
             with os.fdopen(handle, "rb") as file:
                 found = os.fstat(handle)
@@ -150,7 +150,7 @@ class TokenStore:
 
     def _put(self, key: Key, value: bytes) -> None:
         self._prepare()
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")  # 0600 from its first moment
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")  # created with mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(msgspec.json.encode(_Entry(key, msgspec.Raw(value))))
@@ -167,7 +167,7 @@ class TokenStore:
 
 
 class MemoryTokens:
-    """Tokens that are gone with the process."""
+    """Tokens in memory, lost when the process ends."""
 
     def __init__(self) -> None:
         self._entries: dict[Key, bytes] = {}
@@ -187,7 +187,7 @@ class MemoryTokens:
 
 
 class KeyringStore:
-    """Tokens in the keyring of the system (extra ``keyring``)."""
+    """Tokens in the system keyring (extra ``keyring``)."""
 
     def __init__(self, service: str = "dovetail", *, backend: Any = None) -> None:
         """Set the keyring.
@@ -222,7 +222,7 @@ class KeyringStore:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    """Root takes what it is given: a volume of a container belongs to whoever has made it."""
+    """Return whether this user owns the file. Root accepts any owner: volumes of containers differ."""
     return sys.platform == "win32" or os.geteuid() in (0, found.st_uid)
 
 

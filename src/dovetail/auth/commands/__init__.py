@@ -1,1 +1,1 @@
-"""The commands around logging in: ``dovetail login``, ``logout``, ``whoami``, and ``--auth``."""
+"""The commands ``dovetail login``, ``logout`` and ``whoami``, and the option ``--auth``."""

@@ -1,4 +1,4 @@
-"""``--auth`` and ``DOVETAIL_TOKEN``: how a command that connects is authorized."""
+"""The option ``--auth`` and the variable ``DOVETAIL_TOKEN``: authorization of commands that connect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(word: str | None, target: Any) -> Any:
-    """What ``Client(auth=…)`` is given for ``--auth WORD``; for targets that are no URLs, nothing."""
+    """Return the value of ``Client(auth=…)`` for ``--auth WORD``; None for targets that are not URLs."""
     if word == "none" or not isinstance(target, str) or not target.startswith(_WEB):
         return None
     if word == "oauth":
@@ -34,8 +34,8 @@ _WEB = ("http://", "https://", "ws://", "wss://")
 
 
 def is_logged_in(url: str) -> bool:
-    """Whether there are tokens for a server."""
-    # Not before they are needed: every command passes here.
+    """Return whether tokens are stored for a server."""
+    # Imported late: every command passes here.
     from ..client.storage import TokenStore
     from ..core.flow import server_key
     from ..core.resource import canonical
@@ -48,15 +48,15 @@ def is_logged_in(url: str) -> bool:
 
 
 def read_headers(lines: Sequence[str]) -> dict[str, str]:
-    """What ``--header`` was given.
+    """Parse the values of ``--header``.
 
     Raises:
-        ValueError: a line is no header.
+        ValueError: a line is not a header.
     """
     found: dict[str, str] = {}
     for line in lines:
         name, separator, value = line.partition(":")
         if not separator or not name.strip():
-            raise ValueError(f"--header {line!r} is not NAME: VALUE")
+            raise ValueError(f"--header {line!r} must have the form NAME: VALUE")
         found[name.strip()] = value.strip()
     return found

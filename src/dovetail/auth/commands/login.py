@@ -1,4 +1,4 @@
-"""``dovetail login URL``, ``logout URL``, ``whoami URL``: tokens of this user, kept for the other commands."""
+"""``dovetail login URL``, ``logout URL`` and ``whoami URL``: tokens of this user, stored for other commands."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SECRET = "DOVETAIL_CLIENT_SECRET"
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
-    """Run one of the three; returns the exit status."""
+    """Run one of the three commands. Return the exit status."""
     options = _parser(command).parse_args(list(arguments))
     log_to_stderr()
     if not options.url.startswith(("http://", "https://")):
-        sys.stderr.write(f"dovetail {command}: {options.url!r} is no http or https URL\n")
+        sys.stderr.write(f"dovetail {command}: {options.url!r} is not an http or https URL\n")
         return 2
     work = {"login": _log_in, "logout": _log_out, "whoami": _who_am_i}[command]
     try:
@@ -66,7 +66,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 
 def add_login_options(parser: argparse.ArgumentParser) -> None:
-    """What a login by command can be told."""
+    """Add the options of a login."""
     parser.add_argument("--client-id", help="a client that was registered by hand")
     parser.add_argument("--client-secret", help=f"its secret; better given as {SECRET}")
     parser.add_argument("--client-metadata-url", help="where a Client ID Metadata Document lies")
@@ -83,7 +83,7 @@ def add_login_options(parser: argparse.ArgumentParser) -> None:
 
 
 def authorizer(options: argparse.Namespace) -> Authorizer:
-    """The way to log in that the options ask for."""
+    """Return the login that the options select."""
     secret = options.client_secret or os.environ.get(SECRET)
     if options.device:
         return DeviceCode(
@@ -105,13 +105,13 @@ def authorizer(options: argparse.Namespace) -> Authorizer:
 
 
 def _to_stderr(text: str) -> None:
-    """Show the user a page to visit; stdout has the result, perhaps as JSON."""
+    """Show a page on stderr; stdout is reserved for the result."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 async def challenge_of(url: str, headers: dict[str, str]) -> Demand | None:
-    """What the server asks of those who are not logged in; None when it lets everybody in.
+    """Return the challenge of a server, or None if it needs no login.
 
     Raises:
         DovetailError: it cannot be reached.
@@ -127,7 +127,7 @@ async def challenge_of(url: str, headers: dict[str, str]) -> Demand | None:
 
 
 class _Asked:
-    """Sends nothing, and hears what is asked for: a 401 may come with an error of the protocol, or with nothing."""
+    """Sends no token and records the challenge."""
 
     demand: Demand | None = None
 
@@ -149,8 +149,8 @@ async def _log_in(options: argparse.Namespace) -> int:
         return 0
     if demand == NOTHING and not await _has_oauth(options, demand):
         raise DovetailError(
-            f"{options.url} answers 401, but has no OAuth: its challenge and the well-known places name no "
-            f"authorization server. Ask for a token or key, and give --auth TOKEN or {TOKEN}"
+            f"{options.url} answers 401 without OAuth: its challenge and well-known URLs name no "
+            f"authorization server. Ask its operator for a token and pass it with --auth TOKEN or {TOKEN}"
         )
     async with HttpFetch().session() as send:
         held = await authorizer(options).log_in(options.url, send, demand)
@@ -160,13 +160,13 @@ async def _log_in(options: argparse.Namespace) -> int:
 
 
 async def _has_oauth(options: argparse.Namespace, demand: Demand) -> bool:
-    """Whether an authorization server can be found for a server whose challenge says nothing of it."""
+    """Return whether an authorization server can be found without a challenge that names it."""
     guard = AddressGuard(options.url, allow_private=options.allow_private)
     async with HttpFetch().session() as send:
         place = await Driver(send, MemoryTokens(), guard).run(discover(options.url, demand))
         if not place.assumed or place.server.authorization_endpoint is None:
             return True
-        # Without metadata the endpoints of 2025-03-26 are a guess: most servers with plain tokens have none.
+        # Without metadata the endpoints of 2025-03-26 are a guess: most servers with static tokens have none.
         answer = await send("GET", place.server.authorization_endpoint, {})
         answer.close()
         return answer.status != 404
@@ -186,7 +186,7 @@ async def _log_out(options: argparse.Namespace) -> int:
         said = (
             "logged out"
             if revoked
-            else "logged out here; the tokens could not be revoked and end by themselves"
+            else "logged out; the tokens could not be revoked and remain valid until they expire"
         )
     _print(options, {"revoked": revoked}, said)
     return 0
@@ -213,12 +213,12 @@ def _lines(found: dict[str, Any]) -> str:
 
 
 async def current(url: str, send: Send) -> Held | None:
-    """What is held for a server, renewed if it has to be."""
+    """Return the stored tokens for a server, renewed if needed."""
     return await OAuth().current(AuthRequest("POST", url, url, send))
 
 
 def described(held: Held) -> dict[str, Any]:
-    """What may be shown of tokens: nothing that opens anything."""
+    """Return what may be shown of tokens: no secrets."""
     tokens = held.tokens
     left = None if tokens.expires_at is None else max(0, round(tokens.expires_at - time.time()))
     scopes = held.binding.requested if tokens.scopes is None else tokens.scopes
@@ -234,7 +234,7 @@ def described(held: Held) -> dict[str, Any]:
 
 
 def subject_of(token: str) -> str | None:
-    """Whom a JWT is about, as it says itself; nobody checked that here."""
+    """Return the subject claim of a JWT, unverified."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

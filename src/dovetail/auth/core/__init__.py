@@ -1,4 +1,5 @@
-"""The decisions of authorization, without I/O: challenges, scopes, metadata, tokens, flows.
+"""Authorization logic without I/O: challenges, scopes, metadata, tokens, flows.
 
-Start with `challenge`, what a server that refuses says, and `resource`, where it says what would help.
+Start with `challenge` (the ``WWW-Authenticate`` header), `resource` (its metadata) and `flow` (the client's
+logins).
 """

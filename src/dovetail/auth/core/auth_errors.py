@@ -1,4 +1,4 @@
-"""Why there is no authorization: what went wrong, whose fault it is, and what would help."""
+"""`AuthError`: a failed authorization, with the party at fault and advice."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Fault: TypeAlias = Literal["server", "authorization server", "client", "user", "
 class AuthError(DovetailError):
     """A client could not be authorized.
 
-    ``fault`` says who can change that, ``advice`` what to do. No secret is ever part of the message. ``error`` is the
-    code of OAuth that an authorization server gave (``invalid_grant``, ``access_denied``), where it gave one.
+    ``fault`` says who can fix it, ``advice`` how. The message never contains a secret. ``error`` is the OAuth
+    error code of the authorization server (``invalid_grant``, ``access_denied``), if any.
     """
 
     kind = "authorization_failed"

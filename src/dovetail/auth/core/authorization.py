@@ -1,4 +1,4 @@
-"""The authorization request that a browser is sent away with, and what it comes back with."""
+"""The authorization request in the browser, and its response."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .token_error_response import code_of, refusal, words_of
 
 
 class Pending(Quiet, frozen=True, kw_only=True):
-    """What must be known when the browser comes back, kept together. Good once."""
+    """The state of an authorization request until the redirect arrives. Used once."""
 
     state: str
     verifier: str
     issuer: str
     redirect_uri: str
     iss_expected: bool
-    """The authorization server says that its answers name it (RFC 9207)."""
+    """The authorization server states that its responses contain ``iss`` (RFC 9207)."""
 
 
 def begin(
     place: Place, client: Registration, redirect_uri: str, scopes: Sequence[str], sources: Sources
 ) -> tuple[str, Pending]:
-    """The URL to visit, and what to keep until the browser is back.
+    """Return the URL to visit, and the state to keep until the redirect.
 
     Raises:
-        AuthError: the authorization server has no page for this.
+        AuthError: the authorization server has no authorization endpoint.
     """
     endpoint = place.endpoint("authorization_endpoint", place.server.authorization_endpoint)
     pending = Pending(
@@ -55,7 +55,7 @@ def begin(
     if scopes:
         query["scope"] = " ".join(scopes)
     if OFFLINE in scopes:
-        query["prompt"] = "consent"  # OpenID Connect Core, 11: without it, offline_access is ignored
+        query["prompt"] = "consent"  # OpenID Connect Core, 11: offline_access is ignored without it
     if sources.prover is not None:
         query["dpop_jkt"] = sources.prover.thumbprint
     oauth_urls.secure(endpoint, "the authorization_endpoint", "authorization server")
@@ -63,23 +63,23 @@ def begin(
 
 
 def read_redirect(url: str, pending: Pending) -> str:
-    """The code that the browser came back with.
+    """Return the authorization code in the redirect.
 
     Raises:
-        AuthError: it came to another address, from another login or another issuer, or with a refusal.
+        AuthError: it belongs to another login or issuer, or is a refusal.
     """
     if not same_address(url, pending.redirect_uri):
-        raise AuthError("the browser came back to another redirect URI than it was given", fault="client")
+        raise AuthError("the browser was redirected to another redirect URI than requested", fault="client")
     query = parse_qs(urlsplit(url).query, keep_blank_values=True)
     twice = next((name for name in ("state", "iss", "code", "error") if len(query.get(name, ())) > 1), None)
     if twice is not None:
-        raise AuthError(f"the authorization response has {twice} twice", fault="authorization server")
+        raise AuthError(f"the authorization response contains {twice} twice", fault="authorization server")
     given = {name: values[0] for name, values in query.items()}
     if not same_state(given.get("state"), pending.state):
         raise AuthError(
-            "the state of the authorization response is not that of this login",
+            "the state of the authorization response belongs to another login",
             fault="user",
-            advice="log in again, in the window that was opened last",
+            advice="log in again, in the most recent browser window",
         )
     _check_issuer(given.get("iss"), pending)
     if "error" in given:
@@ -91,16 +91,16 @@ def read_redirect(url: str, pending: Pending) -> str:
 
 
 def _check_issuer(iss: str | None, pending: Pending) -> None:
-    """The table of 2026-07-28 (RFC 9207): compared as it is, no normalisation; the same for refusals."""
+    """Check ``iss`` by the table of 2026-07-28 (RFC 9207): exact comparison, also for refusals."""
     if iss is None and pending.iss_expected:
         raise AuthError(
-            f"the authorization response has no iss, though {pending.issuer} says that it sends it",
+            f"the authorization response has no iss, although {pending.issuer} declares that it sends it",
             fault="authorization server",
         )
     if iss is not None and iss != pending.issuer:
         raise AuthError(
-            f"the iss of the authorization response is not the issuer {pending.issuer} that was asked: "
-            "the answer may be somebody else's",
+            f"the iss of the authorization response is not the issuer {pending.issuer} of this login; "
+            "the response may come from an attacker",
             fault="authorization server",
         )
 
@@ -110,6 +110,6 @@ def same_state(given: str | None, wanted: str) -> bool:
 
 
 def same_address(url: str, redirect_uri: str) -> bool:
-    """Whether ``url`` is the redirect URI with an answer in its query."""
+    """Return whether ``url`` is the redirect URI with a response in its query."""
     ours, theirs = urlsplit(redirect_uri), urlsplit(url)
     return (ours.scheme, ours.netloc, ours.path or "/") == (theirs.scheme, theirs.netloc, theirs.path or "/")

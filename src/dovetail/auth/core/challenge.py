@@ -1,4 +1,4 @@
-"""``WWW-Authenticate``: what a server that refuses says, written and read (RFC 9110 section 11, RFC 6750 section 3).
+"""``WWW-Authenticate`` challenges: parse and write them (RFC 9110 section 11, RFC 6750 section 3).
 
 write(Challenge("Bearer", {"resource_metadata": url, "scope": "mail:read"}))
 for challenge in read(response_headers): challenge.parameters.get("scope")
@@ -15,7 +15,7 @@ from msgspec import Struct
 CHALLENGE_LENGTH: Final = 16 << 10
 """Characters that are read of one WWW-Authenticate header."""
 CHALLENGES_READ: Final = 16
-"""Challenges that are read of one answer."""
+"""Challenges that are read of one response."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _TOKEN68: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*(?=[ \t]*(?:,|$))")
@@ -27,11 +27,11 @@ _GAP: Final = re.compile(r"[ \t,]*")
 
 
 class Challenge(Struct, frozen=True):
-    """One challenge: a scheme, and what it says about it."""
+    """One challenge: a scheme and its parameters."""
 
     scheme: str
     parameters: Mapping[str, str] = {}
-    """Names in lower case."""
+    """Parameter names are lower case."""
     token68: str | None = None
 
     @property
@@ -40,7 +40,7 @@ class Challenge(Struct, frozen=True):
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
-        """The scopes asked for, in their order; None when it names none."""
+        """The requested scopes in order; None if the challenge names none."""
         text = self.parameters.get("scope")
         return None if text is None else tuple(dict.fromkeys(text.split()))
 
@@ -52,7 +52,7 @@ def bearer(
     error: str | None = None,
     description: str | None = None,
 ) -> Challenge:
-    """The challenge of a protected resource; what is None is left out."""
+    """Return the challenge of a protected resource. Parameters that are None are left out."""
     parameters = {
         "error": error,
         "error_description": description,
@@ -63,21 +63,18 @@ def bearer(
 
 
 def proving(challenge: Challenge, algorithms: Iterable[str]) -> Challenge:
-    """The same for a caller with a token that is bound to a key (RFC 9449, 7.1)."""
+    """Return the DPoP challenge for a token bound to a key (RFC 9449, 7.1)."""
     return Challenge("DPoP", {**challenge.parameters, "algs": " ".join(algorithms)})
 
 
 def write(challenge: Challenge) -> str:
-    """The value of a header. What cannot stand in one (line breaks above all) is replaced."""
+    """Return the header value. Characters that are not allowed in a header are replaced."""
     said = ", ".join(f'{name}="{_escape(value)}"' for name, value in challenge.parameters.items())
     return f"{challenge.scheme} {said}" if said else challenge.scheme
 
 
 def read(values: str | Iterable[str]) -> list[Challenge]:
-    """The challenges of one or several headers, in their order.
-
-    Of a header that is broken somewhere, what stands before that place: it is a stranger who wrote it.
-    """
+    """Parse the challenges of one or several headers, in order. A malformed header is read up to the error."""
     found: list[Challenge] = []
     for value in (values,) if isinstance(values, str) else values:
         _read_one(value[:CHALLENGE_LENGTH], found)
@@ -104,7 +101,7 @@ def _read_one(text: str, found: list[Challenge]) -> None:
 
 
 def _read_parameters(text: str, at: int, parameters: dict[str, str]) -> int:
-    """Read ``name=value, …`` into ``parameters``; return where the next challenge begins, or the end."""
+    """Parse ``name=value, …`` into ``parameters``. Return the start of the next challenge, or the end."""
     while True:
         at = _after(_GAP, text, at)
         name = _TOKEN.match(text, at)

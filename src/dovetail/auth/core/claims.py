@@ -1,6 +1,7 @@
-"""What a verified token says, and whether that lets anybody in (RFC 9068, RFC 7662, RFC 8707).
+"""Validation of token claims, and the principal they identify (RFC 9068, RFC 7662, RFC 8707).
 
-Every claim we rely on has to be there and of its type; each refusal has its own reason and holds nothing of the token.
+Every required claim must be present and of its type. Each refusal has its own reason, which contains nothing
+of the token.
 """
 
 from __future__ import annotations
@@ -15,41 +16,41 @@ from ...core.principal import Principal
 from .scopes import Hierarchy, scopes_of
 
 FOREVER: Final = 1e15
-"""Seconds since the epoch; no token says anything about a later moment."""
+"""Seconds since the epoch: upper bound of times in tokens."""
 
 
 class Refused(Exception):
-    """The token is not accepted; the text says why."""
+    """The token is not accepted. The message says why."""
 
     kind = "invalid_token"
 
 
 class TokenExpired(Refused):
-    """The token was good before."""
+    """The token has expired."""
 
     kind = "token_expired"
 
 
 class Expected(Struct, frozen=True, eq=False):
-    """What tokens have to say."""
+    """The expected values of claims."""
 
     issuer: str | None
     audience: str
     exclusive: bool = False
-    """No other audience may stand beside ours."""
+    """Whether other audiences are forbidden."""
     implied: Hierarchy = Hierarchy()
 
 
 def principal_of(claims: Mapping[str, Any], expected: Expected, now: float, *, signed: bool) -> Principal:
-    """Who a token belongs to. ``signed`` ones bring everything with them; of others a server was asked.
+    """Return the principal of a token. ``signed`` tokens must contain all claims; others were introspected.
 
     Raises:
-        Refused: it is not for us, not from whom we trust, not of now, or cannot be understood.
+        Refused: issuer, audience, time or another claim is not accepted.
     """
     issuer = _text(claims, "iss", needed=signed)
     if issuer is not None and expected.issuer is not None and issuer != expected.issuer:
         # RFC 9207, 2.4: plain string comparison, no normalisation.
-        raise Refused("the token is of another issuer")
+        raise Refused("the issuer of the token (iss) is not accepted")
     _check_audience(claims.get("aud"), expected)
     _check_time(claims, now, needed=signed)
     client = _text(claims, "client_id") or _text(claims, "azp")
@@ -63,7 +64,7 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float, *, s
 
 
 def _check_binding(found: Any) -> None:
-    """RFC 7800, 3.1: who has such a token has to prove something; what that is must be understood."""
+    """Check the binding of a token. RFC 7800, 3.1: an unknown confirmation method must be refused."""
     if found is None:
         return
     members = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
@@ -72,7 +73,7 @@ def _check_binding(found: Any) -> None:
             "the token is bound to a client certificate (cnf, x5t#S256), which is not verified here"
         )
     if set(members) != {"jkt"} or not isinstance(members["jkt"], str):
-        raise Refused("the token is bound to something (cnf) that is not verified here")
+        raise Refused("the confirmation method of the token (cnf) is not supported")
 
 
 def _text(claims: Mapping[str, Any], name: str, *, needed: bool = False) -> str | None:
@@ -82,7 +83,7 @@ def _text(claims: Mapping[str, Any], name: str, *, needed: bool = False) -> str 
     if value is None:
         raise Refused(f"the token has no claim {name}")
     if not isinstance(value, str) or not value:
-        raise Refused(f"the claim {name} of the token is not a text")
+        raise Refused(f"the claim {name} of the token is not a string")
     return value
 
 
@@ -92,11 +93,11 @@ def _check_audience(found: Any, expected: Expected) -> None:
         raise Refused("the token has no claim aud")
     audiences = cast("list[Any]", found) if isinstance(found, list) else [found]
     if not all(isinstance(one, str) for one in audiences):
-        raise Refused("the claim aud of the token is neither a text nor a list of texts")
+        raise Refused("the claim aud of the token is neither a string nor a list of strings")
     if expected.audience not in audiences:
-        raise Refused("the token is for another audience")
+        raise Refused("the audience of the token (aud) is not this server")
     if expected.exclusive and any(one != expected.audience for one in audiences):
-        raise Refused("the token is for other audiences too")
+        raise Refused("the token has further audiences (aud)")
 
 
 def _check_time(claims: Mapping[str, Any], now: float, *, needed: bool) -> None:
@@ -106,7 +107,7 @@ def _check_time(claims: Mapping[str, Any], now: float, *, needed: bool) -> None:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < FOREVER:
-            raise Refused(f"the claim {name} of the token is not a moment")
+            raise Refused(f"the claim {name} of the token is not a valid time")
         moments[name] = value
     if "exp" not in moments and needed:
         raise Refused("the token has no claim exp")
@@ -121,5 +122,5 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
         value = claims.get(name)
         words = cast("list[Any]", value) if isinstance(value, list) else ["" if value is None else value]
         if not all(isinstance(one, str) for one in words):
-            raise Refused(f"the claim {name} of the token is neither a text nor a list of texts")
+            raise Refused(f"the claim {name} of the token is neither a string nor a list of strings")
     return scopes_of(claims)

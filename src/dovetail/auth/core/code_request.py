@@ -1,4 +1,4 @@
-"""The requests an authorization server of ours gets, read and checked: for a code, and for tokens."""
+"""Requests to the OAuth proxy: parsing and validation of authorization and token requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pkce import s256
 from .scopes import scope_list
 
 PARAMETER_LENGTH: Final = 4096
-"""Characters of one parameter of an authorization or token request."""
+"""Characters of one parameter."""
 
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -25,7 +25,7 @@ _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class CodeRequest(Struct, frozen=True):
-    """What a client wants for its user, checked."""
+    """A validated authorization request."""
 
     client_id: str
     redirect_uri: str
@@ -35,10 +35,10 @@ class CodeRequest(Struct, frozen=True):
 
 
 def parameters(text: str) -> dict[str, str]:
-    """The parameters of a query or a form; those without a value are as good as absent (RFC 6749, 3.1).
+    """Parse a query or a form. Parameters without a value count as missing (RFC 6749, 3.1).
 
     Raises:
-        Denial: one comes twice, or is too long.
+        Denial: a parameter is repeated or too long.
     """
     try:
         pairs = parse_qsl(text, max_num_fields=50, errors="strict")
@@ -47,7 +47,7 @@ def parameters(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise Denial("invalid_request", f"the parameter {_shown(name)} comes twice")
+            raise Denial("invalid_request", f"the parameter {_shown(name)} is repeated")
         if len(value) > PARAMETER_LENGTH:
             raise Denial("invalid_request", f"the parameter {_shown(name)} is too long")
         found[name] = value
@@ -57,51 +57,51 @@ def parameters(text: str) -> dict[str, str]:
 def read_code_request(
     given: Mapping[str, str], redirect_uri: str, resource: str, offered: Iterable[str], basic: Iterable[str]
 ) -> CodeRequest:
-    """What an authorization request asks for, once its client and redirect URI are known to be good.
+    """Return the authorization request; client and redirect URI are already validated.
 
-    Scopes that nobody here offers are left out of what is granted; without any, all that is ``basic`` is asked for.
+    Unknown scopes are dropped from the grant. Without scopes, all ``basic`` scopes are requested.
 
     Raises:
-        Denial: it cannot be granted; the client is told.
+        Denial: it cannot be granted. The client gets the error.
     """
     if given.get("response_type") != "code":
-        raise Denial("unsupported_response_type", "response_type is code")
+        raise Denial("unsupported_response_type", "response_type must be code")
     if given.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(
         given.get("code_challenge", "")
     ):
-        raise Denial("invalid_request", "PKCE with code_challenge_method S256 is needed")
+        raise Denial("invalid_request", "PKCE with code_challenge_method S256 is required")
     check_resource(given.get("resource"), resource)
     try:
         wanted = scope_list(given.get("scope", ""))
     except ValueError:
-        raise Denial("invalid_scope", "scope is a list of words") from None
+        raise Denial("invalid_scope", "scope must be a list of scope names") from None
     known = {*offered, *basic}
     scopes = tuple(dict.fromkeys([*(scope for scope in wanted if scope in known), *basic]))
     return CodeRequest(given["client_id"], redirect_uri, scopes, given["code_challenge"], given.get("state"))
 
 
 def check_resource(given: str | None, resource: str) -> None:
-    """RFC 8707: tokens are for this server and for no other.
+    """Check the requested resource (RFC 8707): tokens are for this server only.
 
     Raises:
-        Denial: another one is asked for.
+        Denial: it is another resource.
     """
     try:
         ours = given is None or oauth_urls.covers(given, resource)
     except ValueError:
         ours = False
     if not ours:
-        raise Denial("invalid_target", "tokens for another resource are not to be had here")
+        raise Denial("invalid_target", "this server issues no tokens for other resources")
 
 
 def proves(verifier: str | None, challenge: str) -> bool:
-    """Whether ``verifier`` is the one that ``challenge`` was made of (RFC 7636, 4.6)."""
+    """Return whether ``verifier`` matches ``challenge`` (RFC 7636, 4.6)."""
     found = verifier is not None and _VERIFIER.fullmatch(verifier)
     return bool(found) and hmac.compare_digest(s256(verifier or "").encode(), challenge.encode())
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:
-    """The client and its secret in an ``Authorization`` header (RFC 6749, 2.3.1); None where there are none."""
+    """Return client id and secret of an ``Authorization`` header (RFC 6749, 2.3.1), or None."""
     scheme, _, text = (header or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -113,7 +113,7 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def redirect_to(uri: str, answer: Mapping[str, str | None]) -> str:
-    """``uri`` with ``answer`` in its query; what is None is left out."""
+    """Add ``answer`` to the query of ``uri``. Values that are None are left out."""
     query = urlencode({name: value for name, value in answer.items() if value is not None})
     return f"{uri}{'&' if urlsplit(uri).query else '?'}{query}"
 

@@ -1,4 +1,4 @@
-"""What a server that answered 401 or 403 asks of us: its challenges, put together."""
+"""The combined challenges of a 401 or 403 response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SCHEMES = ("bearer", "dpop")
 
 
 class Demand(Struct, frozen=True):
-    """What the challenges of one answer come to."""
+    """The combined parameters of the challenges of one response."""
 
     resource_metadata: str | None = None
     scopes: tuple[str, ...] | None = None
@@ -21,7 +21,7 @@ NOTHING = Demand()
 
 
 def read(header: str | None) -> Demand:
-    """The first word each of the Bearer and DPoP challenges has on a subject counts; other schemes are not ours."""
+    """Combine the Bearer and DPoP challenges; the first value of a parameter wins. Other schemes are ignored."""
     found: dict[str, str] = {}
     for each in challenge.read(header or ""):
         if each.scheme.lower() in _SCHEMES:

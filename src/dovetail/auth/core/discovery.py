@@ -1,8 +1,8 @@
-"""Finding out who may authorize us: from a challenge to the metadata of one authorization server.
+"""Discovery of the authorization server: from a challenge to the metadata of one issuer.
 
-The order is fixed (Authorization 2025-11-25, 2026-07-28): the metadata that the challenge names, else that of the path,
-else that of the root; then the metadata of the issuer it names. Servers of 2025-03-26 have none of the first kind: they
-are their own authorization server, with or without metadata.
+The order is fixed (Authorization 2025-11-25, 2026-07-28): the resource metadata that the challenge names,
+else that of the path, else that of the root; then the metadata of the issuer in it. Servers of 2025-03-26
+have no resource metadata: they are their own authorization server, with or without metadata.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .resource import ProtectedResource
 from .steps import Answer, Ask, Flow, Progress, ask
 
 AUTHORIZATION_SERVERS: Final = 16
-"""Issuers of one server that are looked at."""
+"""Issuers of one server that are considered."""
 
 
 Strings = tuple[str, ...]
 
 
 class ServerMetadata(Struct, frozen=True):
-    """What an authorization server says about itself (RFC 8414, OpenID Connect Discovery)."""
+    """Authorization server metadata (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str
     authorization_endpoint: str | None = None
@@ -44,14 +44,14 @@ class ServerMetadata(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where a token for one server is to be had."""
+    """The authorization server and the resource to get a token for."""
 
     resource: str
     server: ServerMetadata
     scopes: Strings | None = None
-    """What the server's metadata asks for."""
+    """The scopes in the metadata of the server."""
     assumed: bool = False
-    """There is no metadata: the endpoints are those of 2025-03-26."""
+    """Without metadata: the default endpoints of 2025-03-26 are used."""
 
     @property
     def issuer(self) -> str:
@@ -59,14 +59,14 @@ class Place(Struct, frozen=True):
 
     @property
     def token_endpoint(self) -> str:
-        """Raises `AuthError`: there is none."""
+        """Return the endpoint. Raises: AuthError: it is missing."""
         return self.endpoint("token_endpoint", self.server.token_endpoint)
 
     def endpoint(self, name: str, url: str | None) -> str:
-        """An endpoint that must be there.
+        """Return a required endpoint.
 
         Raises:
-            AuthError: the metadata has none.
+            AuthError: the metadata does not contain it.
         """
         if url is None:
             raise AuthError(f"the metadata of {self.issuer} has no {name}", fault="authorization server")
@@ -74,10 +74,10 @@ class Place(Struct, frozen=True):
 
 
 def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[Place]:
-    """Find the authorization server of the MCP server at ``url``; one of the ``known`` issuers if it may be.
+    """Find the authorization server of the MCP server at ``url``, preferably one of the ``known`` issuers.
 
     Raises:
-        AuthError: there is none, or what it says about itself is not to be trusted.
+        AuthError: it is missing, or its metadata is not valid.
     """
     found = yield from find_resource(url, demand)
     if found is None:
@@ -92,10 +92,10 @@ def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[Place]
 
 
 def find_resource(url: str, demand: Demand) -> Flow[ProtectedResource | None]:
-    """The metadata of the MCP server; None where it has none anywhere.
+    """Return the metadata of the MCP server, or None if it has none.
 
     Raises:
-        AuthError: it is there, and not that of this server.
+        AuthError: the metadata belongs to another server.
     """
     places = oauth_urls.resource_metadata(url)
     if demand.resource_metadata is not None:
@@ -117,10 +117,12 @@ def find_resource(url: str, demand: Demand) -> Flow[ProtectedResource | None]:
 
 
 def check_resource(found: ProtectedResource, url: str) -> None:
-    """RFC 9728, 3.3: the resource value returned MUST be identical to the identifier used.
+    """Check that the metadata belongs to ``url``.
+
+    RFC 9728, 3.3: the resource value returned MUST be identical to the identifier used.
 
     Raises:
-        AuthError: it is another one, so that a token for it would be another server's.
+        AuthError: it is another one, so a token for it would be valid at another server.
     """
     oauth_urls.secure(found.resource, "the resource of the protected resource metadata", "server")
     if not oauth_urls.covers(found.resource, url):
@@ -132,7 +134,7 @@ def check_resource(found: ProtectedResource, url: str) -> None:
 
 
 def choose_issuer(found: ProtectedResource, known: Sequence[str]) -> str:
-    """The issuer to use: one that knows us already, else the first.
+    """Choose the issuer: one with an existing registration, else the first.
 
     Raises:
         AuthError: the server names none.
@@ -147,10 +149,10 @@ def choose_issuer(found: ProtectedResource, known: Sequence[str]) -> str:
 
 
 def find_server(issuer: str) -> Flow[ServerMetadata]:
-    """The metadata of ``issuer``; of the places it may lie at, the first that answers counts.
+    """Return the metadata of ``issuer``, from the first well-known URL that answers.
 
     Raises:
-        AuthError: there is none, or it is another issuer's.
+        AuthError: it is missing, or it belongs to another issuer.
     """
     oauth_urls.secure(issuer, "the issuer of the authorization server", "server")
     places = oauth_urls.server_metadata(issuer)
@@ -171,10 +173,12 @@ def find_server(issuer: str) -> Flow[ServerMetadata]:
 
 
 def check_server(found: ServerMetadata, *issuers: str) -> None:
-    """RFC 8414, 3.3: the issuer value returned MUST be identical to the one that the URL was made of.
+    """Check the metadata of an issuer.
+
+    RFC 8414, 3.3: the issuer value returned MUST be identical to the one that the URL was made of.
 
     Raises:
-        AuthError: it is not, or an endpoint is nothing that secrets may be sent to.
+        AuthError: it is not, or an endpoint is not secure.
     """
     if found.issuer not in issuers:
         raise AuthError(
@@ -195,7 +199,7 @@ def check_server(found: ServerMetadata, *issuers: str) -> None:
 
 
 def _as_in_2025_03_26(url: str) -> Flow[Place]:
-    """A server without metadata of its own is its own authorization server, at its root.
+    """Use a server without resource metadata as its own authorization server, at its root.
 
     Authorization 2025-03-26: clients that find no metadata MUST use the default endpoints.
     """
@@ -221,7 +225,7 @@ def _as_in_2025_03_26(url: str) -> Flow[Place]:
 
 
 def _document(url: str, what: str, fault: Fault) -> Flow[Answer | None]:
-    """The document at ``url``; None where there is none."""
+    """Return the document at ``url``, or None if it does not exist."""
     headers = {"Accept": "application/json", "MCP-Protocol-Version": ASSUMED.name}
     answer = yield from ask(Ask(what=what, url=url, headers=headers, fault=fault))
     if answer.status >= 500:

@@ -1,12 +1,12 @@
-"""The whole way of a client: what it holds for a server, and what it does when it is challenged.
+"""The client's authorization flows: login, renewal and logout.
 
-    recall     what the store has for this server
+    recall     read the stored tokens for this server
     log_in     after a 401 or 403: discovery, refresh if that is enough, else registration and the grant
-    renew      shortly before the end of a token
-    log_out    take the tokens back and forget them
+    renew      shortly before a token expires
+    log_out    revoke and remove the tokens
 
-Credentials are kept by issuer, client and resource, and bound to them: when a server names another issuer, what the
-old one gave is dropped, and never shown to the new one (2026-07-28).
+Credentials are stored by issuer, client and resource, and bound to them. When a server names another issuer,
+the credentials of the old one are dropped and never sent to the new one (2026-07-28).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .token_set import Tokens
 
 
 class Binding(Quiet, frozen=True, kw_only=True, omit_defaults=True):
-    """Which tokens are for a server."""
+    """Which stored tokens belong to a server."""
 
     issuer: str
     client_id: str
     resource: str
     requested: tuple[str, ...] = ()
-    """The scopes that were asked for."""
+    """The requested scopes."""
 
 
 class Held(Quiet, frozen=True, kw_only=True):
-    """What a client holds for one server."""
+    """The tokens of a client for one server."""
 
     binding: Binding
     tokens: Tokens
     place: Place | None = None
-    """None when it comes from the store, and nobody has asked the server since."""
+    """None if read from the store without contacting the server."""
 
     @property
     def issuer(self) -> str:
@@ -57,7 +57,7 @@ def token_key(binding: Binding) -> tuple[str, ...]:
 
 
 def recall(url: str, identity: Identity) -> Flow[Held | None]:
-    """What the store has for the server at ``url``, as far as it is this client's."""
+    """Return the stored tokens for the server at ``url`` if they belong to this client."""
     binding = yield from load(server_key(url), Binding)
     if binding is None or not _ours(binding, identity):
         return None
@@ -81,10 +81,10 @@ def log_in(
     *,
     more: bool = False,
 ) -> Flow[Held]:
-    """Answer a challenge; ``more`` when the token is good and its scopes do not suffice.
+    """Answer a challenge. With ``more``, the token is valid but its scopes are insufficient.
 
     Raises:
-        AuthError: there is no authorization to be had.
+        AuthError: no authorization could be obtained.
     """
     place = yield from discover(url, demand, _known(held, grant.identity))
     if held is not None and held.issuer != place.issuer:
@@ -106,10 +106,10 @@ def log_in(
 
 
 def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | None]:
-    """New tokens without the user; None when that cannot be.
+    """Renew the tokens without the user. Return None if that is impossible.
 
     Raises:
-        AuthError: the authorization server fails; the tokens may still be good.
+        AuthError: the authorization server failed; the tokens may still be valid.
     """
     place = yield from _issued_by(url, held)
     if place is None:
@@ -122,7 +122,7 @@ def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | N
 
 
 def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
-    """Forget the tokens for ``url``, and have them revoked; whether they were."""
+    """Remove the tokens for ``url`` and revoke them. Return whether they were revoked."""
     yield from forget(url, held)
     place = yield from _issued_by(url, held)
     if place is None:
@@ -130,7 +130,7 @@ def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
     client = yield from _registered(place, held, grant.identity)
     if client is not None:
         return (yield from revoke(place, client, held.tokens, sources, grant.signer))
-    # Whoever logged in had an id by hand that nobody has told us; a public client needs no more than that.
+    # A client registered by hand at login may be unknown here; a public client needs only its id.
     public = Registration(issuer=place.issuer, client_id=held.binding.client_id)
     try:
         return (yield from revoke(place, public, held.tokens, sources))
@@ -139,10 +139,10 @@ def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
 
 
 def _issued_by(url: str, held: Held) -> Flow[Place | None]:
-    """Where the tokens come from; None when the server now names another issuer.
+    """Return the origin of the tokens, or None if the server now names another issuer.
 
-    The metadata of the server may lie at an address that only its challenges name. No challenge has been received
-    here, so the metadata of the issuer itself is enough.
+    The metadata of the server may be at a URL that only its challenges contain. There was no challenge here,
+    so the metadata of the issuer itself is enough.
     """
     if held.place is not None:
         return held.place
@@ -164,7 +164,7 @@ def forget(url: str, held: Held) -> Flow[None]:
 
 
 def _known(held: Held | None, identity: Identity) -> tuple[str, ...]:
-    """Issuers to prefer where a server names several."""
+    """Return the issuers to prefer if a server names several."""
     if identity.issuer is not None:
         return (identity.issuer,)
     return () if held is None else (held.issuer,)
@@ -175,10 +175,10 @@ class _Shown(Quiet, frozen=True):
 
 
 def _check_secret(place: Place, grant: Grant) -> Flow[None]:
-    """A secret is shown to one issuer: the one it was given for, or the first that a server named.
+    """Check that a secret is sent to one issuer only: the configured one, or the first that a server named.
 
     Raises:
-        AuthError: this server names another one, which would learn the secret.
+        AuthError: this server names another issuer, which would learn the secret.
     """
     identity, secret = grant.identity, grant.identity.client_secret
     if (secret is None and not grant.shows_token) or identity.issuer is not None:
@@ -196,10 +196,10 @@ def _check_secret(place: Place, grant: Grant) -> Flow[None]:
 
 
 def _leave(url: str, held: Held, place: Place, identity: Identity) -> Flow[None]:
-    """The server has gone over to another issuer: nothing of the old one's is good there.
+    """Drop all credentials of the previous issuer: the server has moved to another one.
 
     Raises:
-        AuthError: the client was registered by hand, and with the old one.
+        AuthError: the client was registered by hand at the previous issuer.
     """
     yield from forget(url, held)
     yield Progress("issuer", f"the server has moved from {held.issuer} to {place.issuer}")
@@ -226,7 +226,7 @@ def _refreshed(url: str, held: Held, place: Place, grant: Grant, sources: Source
 
 
 def _registered(place: Place, held: Held, identity: Identity) -> Flow[Registration | None]:
-    """Who we were when the tokens were given to us."""
+    """Return the registration that the tokens were issued to."""
     if identity.client_id is not None:
         return preregistered(place, identity, None)
     return (yield from load(client_key(place.issuer, held.binding.client_id), Registration))

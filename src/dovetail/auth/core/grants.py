@@ -1,4 +1,4 @@
-"""The ways to a token: each is one flow from a place and scopes to tokens."""
+"""Grants: the flows that obtain tokens."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .token_exchange import IssuedToken, ask_exchange, known_endpoint
 from .token_set import Tokens, check_token
 
 DEVICE_INTERVAL: Final = 5.0
-"""Seconds between two questions whether the user has typed in the code (RFC 8628)."""
+"""Default polling interval of the device flow in seconds (RFC 8628)."""
 DEVICE_SECONDS: Final = 1800.0
-"""Seconds that a device code is waited for, whatever its lifetime."""
+"""Timeout of the device flow in seconds, whatever the lifetime of the code."""
 
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -33,7 +33,7 @@ Obtained = tuple[Registration, Tokens]
 
 
 class Grant(Protocol):
-    """One way to a token."""
+    """A flow that obtains tokens."""
 
     @property
     def identity(self) -> Identity: ...
@@ -43,16 +43,16 @@ class Grant(Protocol):
 
     @property
     def silent(self) -> bool:
-        """It needs no user, so that it may be repeated at any time."""
+        """It needs no user, so it can be repeated at any time."""
         ...
 
     @property
     def shows_token(self) -> bool:
-        """Whoever is asked gets a token to see that may be good elsewhere, too."""
+        """The token endpoint receives a token that may be valid elsewhere."""
         ...
 
     def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
-        """Raises `AuthError`: no token was to be had."""
+        """Obtain tokens. Raises: AuthError."""
         ...
 
 
@@ -86,7 +86,7 @@ class AuthorizationCode:
 
 
 class Credentials:
-    """A machine, recognised by a secret or a key (SEP-1046)."""
+    """A machine, authenticated by a secret or a key (SEP-1046)."""
 
     silent = True
     shows_token = False
@@ -175,11 +175,11 @@ class Device:
                     interval += DEVICE_INTERVAL
                 elif error.error != "authorization_pending":
                     raise
-        raise AuthError("nobody typed in the code in time", fault="user", error="expired_token")
+        raise AuthError("the code was not entered in time", fault="user", error="expired_token")
 
 
 class Workload:
-    """A workload that has a JWT from its platform (SEP-1933)."""
+    """A workload with a JWT from its platform (SEP-1933)."""
 
     silent = True
     shows_token = True
@@ -198,7 +198,7 @@ class Workload:
 
 
 class EnterpriseAssertion:
-    """An employee whose company's identity provider vouches for him (SEP-990): ID token, ID-JAG, access token."""
+    """An employee, asserted by the company's identity provider (SEP-990): ID token, ID-JAG, access token."""
 
     silent = True
     shows_token = False
@@ -219,7 +219,7 @@ class EnterpriseAssertion:
         return client, tokens
 
     def _exchange(self, place: Place, scopes: Sequence[str], sources: Sources) -> Flow[str]:
-        """An ID-JAG for the ID token (RFC 8693)."""
+        """Exchange the ID token for an ID-JAG (RFC 8693)."""
         token: str = yield Supply(self._token, "the ID token")
         form = {
             "requested_token_type": ID_JAG,

@@ -1,4 +1,4 @@
-"""Looking at a server's authorization without logging in: is everything there that a login needs?"""
+"""Check a server's authorization setup without logging in."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .registration import Identity
 from .steps import Flow, Progress
 
 STEPS = ("resource", "metadata", "pkce", "registration", "authorization", "token", "accepted")
-"""The steps from a challenge to an accepted token, in their order."""
+"""The steps from a challenge to an accepted token, in order."""
 
 
 def examine(url: str, demand: Demand, identity: Identity) -> Flow[Place]:
-    """Walk from the challenge to the page that a user would see.
+    """Run the steps from the challenge to the login page.
 
     Raises:
-        AuthError: at the first step that is broken.
+        AuthError: the first failed step.
     """
     place = yield from discover(url, demand, () if identity.issuer is None else (identity.issuer,))
     place.endpoint("authorization_endpoint", place.server.authorization_endpoint)

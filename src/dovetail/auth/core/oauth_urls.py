@@ -1,4 +1,4 @@
-"""URLs as the specification wants them: which are trusted with secrets, and where metadata lies."""
+"""URL rules of OAuth: which URLs may receive secrets, and where metadata is found."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def split(url: str, what: str, fault: Fault) -> SplitResult:
-    """Take ``url`` apart.
+    """Split and check ``url``.
 
     Raises:
-        AuthError: it is no http or https URL with a host.
+        AuthError: it is not an http or https URL with a host.
     """
     try:
         parts = urlsplit(url)
@@ -31,10 +31,10 @@ def split(url: str, what: str, fault: Fault) -> SplitResult:
 
 
 def secure(url: str, what: str, fault: Fault) -> str:
-    """``url`` itself, when secrets may be sent there: by https, or on this very machine.
+    """Return ``url`` if it may receive secrets: https, or a loopback address.
 
     Raises:
-        AuthError: they must not.
+        AuthError: it must not.
     """
     parts = split(url, what, fault)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
@@ -45,7 +45,7 @@ def secure(url: str, what: str, fault: Fault) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name of a host means this machine."""
+    """Return whether the host is a loopback address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -55,13 +55,13 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port."""
+    """Return scheme, host and port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether ``resource`` is the identifier of the server at ``url``, or of a path above it."""
+    """Return whether ``resource`` identifies the server at ``url``, or a parent path of it."""
     ours, theirs = urlsplit(canonical(url)), urlsplit(canonical(resource))
     if origin_of(ours) != origin_of(theirs):
         return False
@@ -72,18 +72,18 @@ def covers(resource: str, url: str) -> bool:
 
 
 def origin_of(parts: SplitResult) -> tuple[str, str, int]:
-    """Scheme, host and port, the port also where it goes without saying."""
+    """Return scheme, host and port, including default ports."""
     return parts.scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
 
 
 def resource_metadata(url: str) -> list[str]:
-    """Where a server's metadata may lie when it does not say so, the most specific place first."""
+    """Return the well-known metadata URLs of a server, most specific first."""
     path = urlsplit(url)._replace(query="").geturl().rstrip("/")
     return list(dict.fromkeys([metadata_url(path), origin(canonical(url)) + WELL_KNOWN]))
 
 
 def server_metadata(issuer: str) -> list[str]:
-    """Where the metadata of an authorization server may lie; the first that is there counts.
+    """Return the metadata URLs of an authorization server; the first that exists is used.
 
     Authorization 2025-11-25, Authorization Server Metadata Discovery.
     """

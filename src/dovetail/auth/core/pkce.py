@@ -1,4 +1,4 @@
-"""PKCE: proof that whoever redeems a code is whoever asked for it (RFC 7636). Only S256."""
+"""PKCE: binds an authorization code to the client that requested it (RFC 7636). Only S256."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .discovery import ServerMetadata
 
 
 def s256(verifier: str) -> str:
-    """The ``code_challenge`` of a ``code_verifier``."""
+    """Return the ``code_challenge`` of a ``code_verifier``."""
     return base64url(hashlib.sha256(verifier.encode()).digest())
 
 
@@ -19,10 +19,13 @@ def base64url(data: bytes) -> str:
 
 
 def check_s256(server: ServerMetadata) -> None:
-    """Authorization 2025-11-25: if ``code_challenge_methods_supported`` is absent, clients MUST refuse to proceed.
+    """Check that the server supports S256.
+
+    Authorization 2025-11-25: if ``code_challenge_methods_supported`` is absent, clients MUST refuse to
+    proceed.
 
     Raises:
-        AuthError: the server does not say that it checks S256.
+        AuthError: the metadata does not contain S256.
     """
     methods = server.code_challenge_methods_supported
     if methods is None or "S256" not in methods:
@@ -31,5 +34,5 @@ def check_s256(server: ServerMetadata) -> None:
             f"the authorization server {server.issuer} does not offer PKCE with S256: its "
             f"code_challenge_methods_supported {said}",
             fault="authorization server",
-            advice="code_challenge_methods_supported must hold S256",
+            advice="add S256 to code_challenge_methods_supported",
         )

@@ -1,4 +1,4 @@
-"""Becoming a client of an authorization server: known beforehand, by a document, or by registering (RFC 7591)."""
+"""Client registration: pre-registered, by a client metadata document, or dynamic (RFC 7591)."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ SECRET_BASIC, SECRET_POST, NONE, PRIVATE_KEY = (
 
 
 class Registration(Quiet, frozen=True, kw_only=True, omit_defaults=True):
-    """Who we are to one issuer. Never shown to another one."""
+    """The registration at one issuer. It is never sent to another one."""
 
     issuer: str
     client_id: str
     client_secret: str | None = None
     method: str = NONE
-    """How the token endpoint recognises us."""
+    """The authentication method at the token endpoint."""
     redirect_uri: str | None = None
     scopes: tuple[str, ...] = ()
-    """What it was registered for; some authorization servers grant nothing else, however long it is asked for."""
+    """The registered scopes; some authorization servers grant no others."""
     secret_expires_at: float = 0
-    """0: never."""
+    """Expiry of the secret; 0: never."""
 
 
 class Identity(Quiet, frozen=True, kw_only=True):
-    """What the user says about us."""
+    """The user's options about the client."""
 
     client_id: str | None = None
     client_secret: str | None = None
     client_metadata_url: str | None = None
     client_name: str = "Dovetail"
     issuer: str | None = None
-    """The only one that ``client_id`` may be shown to."""
+    """The only issuer that may receive ``client_id``."""
     grant_types: Sequence[str] = ("authorization_code", "refresh_token")
     method: str | None = None
-    """How we are recognised, when it is neither by a secret nor not at all."""
+    """The authentication method, if it is neither a secret nor none."""
     metadata: Mapping[str, Any] = {}
-    """What else is said of us when we register."""
+    """Further metadata for the registration."""
 
 
 class _Registered(Quiet, frozen=True):
@@ -61,14 +61,14 @@ class _Registered(Quiet, frozen=True):
 
 
 def registration_key(issuer: str) -> tuple[str, ...]:
-    """The key of the registration to use for the next login at ``issuer``."""
+    """Return the store key of the registration for the next login at ``issuer``."""
     return ("client", issuer)
 
 
 def client_key(issuer: str, client_id: str) -> tuple[str, ...]:
-    """The key of the registration that tokens of ``client_id`` were issued to.
+    """Return the store key of the registration that tokens of ``client_id`` were issued to.
 
-    Only that client can refresh and revoke them, also after another login has registered anew.
+    Only that client can refresh and revoke them, also after another login has registered again.
     """
     return ("client", issuer, client_id)
 
@@ -76,10 +76,10 @@ def client_key(issuer: str, client_id: str) -> tuple[str, ...]:
 def register(
     place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str], now: float
 ) -> Flow[Registration]:
-    """Who we are at this place, in the order of the specification.
+    """Return the registration at this issuer, in the order of the specification.
 
     Raises:
-        AuthError: nothing was given, and the authorization server registers nobody.
+        AuthError: no client is configured, and the authorization server does not register clients.
     """
     found = yield from _found(place, identity, redirect_uri, scopes, now)
     yield from save(client_key(found.issuer, found.client_id), found)
@@ -103,7 +103,7 @@ def _found(
         return known
     if place.server.registration_endpoint is None:
         raise AuthError(
-            f"the authorization server {place.issuer} registers no clients by itself",
+            f"the authorization server {place.issuer} does not support client registration",
             fault="client",
             advice="register one there by hand and give its client_id, and its client_secret if it has one",
         )
@@ -114,10 +114,12 @@ def _found(
 
 
 def preregistered(place: Place, identity: Identity, redirect_uri: str | None) -> Registration:
-    """Authorization 2026-07-28: credentials are bound to the issuer they were made by.
+    """Return the pre-registered client.
+
+    Authorization 2026-07-28: credentials are bound to the issuer they were made by.
 
     Raises:
-        AuthError: this issuer is another one.
+        AuthError: they belong to another issuer.
     """
     assert identity.client_id is not None
     if identity.issuer is not None and identity.issuer != place.issuer:
@@ -136,7 +138,7 @@ def preregistered(place: Place, identity: Identity, redirect_uri: str | None) ->
 
 
 def method_for(place: Place, secret: str | None) -> str:
-    """How a client with this secret is recognised at the token endpoint; RFC 8414: basic unless it says otherwise."""
+    """Return the authentication method at the token endpoint. RFC 8414: basic is the default."""
     if secret is None:
         return NONE
     offered = place.server.token_endpoint_auth_methods_supported
@@ -144,10 +146,10 @@ def method_for(place: Place, secret: str | None) -> str:
 
 
 def check_document_url(url: str) -> str:
-    """A Client ID Metadata Document: an https URL with a path.
+    """Check the URL of a Client ID Metadata Document: https with a path.
 
     Raises:
-        AuthError: it is none.
+        AuthError: it is not valid.
     """
     parts = oauth_urls.split(url, "client_metadata_url", "client")
     if parts.scheme != "https" or parts.path in ("", "/") or parts.fragment:
@@ -209,7 +211,9 @@ def _default(place: Place, asked: str, secret: str | None) -> str:
 
 
 def application_type(redirect_uri: str | None) -> str:
-    """2026-07-28: clients MUST say it; OpenID Connect takes them for web applications otherwise."""
+    """Return the application type. 2026-07-28: clients MUST send it; OpenID Connect assumes a web
+    application.
+    """
     if redirect_uri is None:
         return "native"
     parts = urlsplit(redirect_uri)

@@ -1,4 +1,4 @@
-"""A protected resource and its metadata (RFC 9728): what it is called, where it says so, and whom it trusts."""
+"""Protected resource metadata (RFC 9728): the resource id, its metadata URL and its authorization servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
 class ProtectedResource(Struct, omit_defaults=True):
-    """The metadata document. Members nobody here looks at are left out."""
+    """The metadata document. Unused members are left out."""
 
     resource: str
     authorization_servers: list[str] | UnsetType = UNSET
@@ -34,8 +34,8 @@ def describe(
     proofs: Sequence[str] = (),
     described: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The metadata we serve, encoded; what is ``described`` stands in place of what is found."""
-    # MCP 2026-07-28, Protected Resource Metadata: tokens come in the header alone.
+    """Encode the metadata of a server. Members of ``described`` replace the computed ones."""
+    # MCP 2026-07-28, Protected Resource Metadata: tokens are sent in the header only.
     found = ProtectedResource(
         resource,
         authorization_servers=list(servers) or UNSET,
@@ -48,10 +48,10 @@ def describe(
 
 
 def read(document: bytes) -> ProtectedResource:
-    """The metadata somebody else serves.
+    """Parse the metadata of another server.
 
     Raises:
-        ValueError: it is not JSON, or a member is missing or of another type; the text says which.
+        ValueError: it is not JSON, or a member is missing or has another type. The message says which.
     """
     try:
         return msgspec.json.decode(document, type=ProtectedResource)
@@ -60,27 +60,28 @@ def read(document: bytes) -> ProtectedResource:
 
 
 def canonical(url: str) -> str:
-    """``url`` as the identifier of a resource: scheme and host in lower case, no fragment, no lonely slash.
+    """Return ``url`` as a resource id: scheme and host in lower case, no fragment, no trailing slash after
+    the host.
 
     Raises:
-        ValueError: it is no absolute http(s) URL.
+        ValueError: it is not an absolute http(s) URL.
     """
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"a resource is an absolute http or https URL, not {url[:200]!r}")
+        raise ValueError(f"a resource must be an absolute http or https URL, not {url[:200]!r}")
     path = "" if parts.path == "/" else parts.path
     return urlunsplit((scheme, parts.netloc.lower(), path, parts.query, ""))
 
 
 def metadata_url(resource: str) -> str:
-    """Where the metadata of ``resource`` lies: the well-known part stands between host and path."""
+    """Return the metadata URL of ``resource``: the well-known path is inserted between host and path."""
     parts = urlsplit(canonical(resource))
     return urlunsplit((parts.scheme, parts.netloc, WELL_KNOWN + parts.path, parts.query, ""))
 
 
 def is_url(text: Any) -> bool:
-    """Whether ``text`` could be fetched: an absolute http(s) URL."""
+    """Return whether ``text`` is an absolute http(s) URL."""
     try:
         canonical(text)
     except (ValueError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Which scopes to ask for."""
+"""The scopes to request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ OFFLINE = "offline_access"
 def choose_scopes(
     place: Place, demand: Demand, wanted: Iterable[str] | None, before: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The scopes of the next authorization.
+    """Return the scopes of the next authorization.
 
-    Authorization 2025-11-25, Scope Selection Strategy: those of the challenge; else all that the server's metadata
-    names; else none at all. What the user ``wanted`` takes the place of the metadata. 2026-07-28: scopes that were
-    asked ``before`` are kept when more are needed.
+    Authorization 2025-11-25, Scope Selection Strategy: those of the challenge; else all in the server's
+    metadata; else none. Scopes that the user ``wanted`` replace the metadata. 2026-07-28: scopes requested
+    ``before`` are kept when more are needed.
     """
     if demand.scopes is not None:
         chosen = [*(wanted or ()), *demand.scopes]
@@ -29,9 +29,9 @@ def choose_scopes(
 
 
 def with_offline(place: Place, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """``scopes``, and the one that brings refresh tokens.
+    """Add the scope that grants refresh tokens.
 
-    Authorization 2026-07-28: only if the authorization server's own ``scopes_supported`` has it.
+    Authorization 2026-07-28: only if ``scopes_supported`` of the authorization server contains it.
     """
     if OFFLINE in (place.server.scopes_supported or ()) and OFFLINE not in scopes:
         return (*scopes, OFFLINE)

@@ -1,4 +1,4 @@
-"""Scopes: lists of words in a fixed spelling (RFC 6749 section 3.3), and which of them imply others."""
+"""Scopes: lists of names (RFC 6749 section 3.3), and which of them imply others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def scope_list(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Scopes in their order, each once; ``given`` is a text with spaces between them, or several texts.
+    """Return scopes in order without duplicates. ``given`` is a space-separated string, or several strings.
 
     Raises:
-        ValueError: one of them is no scope.
+        ValueError: a scope is not valid.
     """
     words = given.split() if isinstance(given, str) else given
     scopes = tuple(dict.fromkeys(words))
@@ -24,14 +24,14 @@ def scope_list(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def scope_text(scopes: Iterable[str]) -> str | None:
-    """Scopes as requests and challenges carry them: the same set gives the same text. None when there are none."""
+    """Return scopes as a string for requests and challenges, sorted; None without scopes."""
     return " ".join(sorted(set(scopes))) or None
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The scopes a token was given: ``scope`` (RFC 9068, RFC 7662), or ``scp`` as some providers call it.
+    """Return the granted scopes: ``scope`` (RFC 9068, RFC 7662), or ``scp`` at some providers.
 
-    What is neither a text nor a list of texts grants nothing.
+    A value that is neither a string nor a list of strings grants nothing.
     """
     found = claims.get("scope", claims.get("scp"))
     if isinstance(found, str):
@@ -42,13 +42,13 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 class Hierarchy:
-    """Which scopes imply which: ``Hierarchy({"mail": ["mail:read", "mail:send"]})``."""
+    """Which scopes imply others: ``Hierarchy({"mail": ["mail:read", "mail:send"]})``."""
 
     def __init__(self, implied: Mapping[str, str | Iterable[str]] | None = None) -> None:
         self._implied = {scope: scope_list(others) for scope, others in (implied or {}).items()}
 
     def expand(self, scopes: frozenset[str]) -> frozenset[str]:
-        """``scopes`` and all they imply, however indirectly."""
+        """Return ``scopes`` and all scopes they imply, also indirectly."""
         if not self._implied:
             return scopes
         whole, open_ = set(scopes), list(scopes)

@@ -1,7 +1,8 @@
-"""What an authorization flow asks of its surroundings, one step at a time.
+"""Steps of authorization flows.
 
-A flow is a generator: it yields a step, is sent what became of it, and returns what it was started for. It does no
-I/O, has no clock and no dice of its own, so a test is a function call. `auth.client.driving` carries the steps out.
+A flow is a generator: it yields a step, receives the result of the step, and returns the result of the flow.
+It has no I/O, clock or random numbers, so a test is a function call. `auth.client.flow_runner` executes the
+steps.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ M = TypeVar("M")
 
 
 class Quiet(Struct, frozen=True):
-    """Holds secrets, so that it shows nothing of itself."""
+    """A struct with secrets: its repr is hidden."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
 
 class Ask(Quiet, frozen=True, kw_only=True):
-    """Send this request; be sent the `Answer`."""
+    """Send this request. The result is an `Answer`."""
 
     what: str
-    """What is asked for, in messages."""
+    """The name of the request in messages."""
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     configured: bool = False
-    """The address is the user's own word, so that it may lie in a private network."""
+    """The user configured the URL, so it may be in a private network."""
     fault: Fault = "authorization server"
-    """Whose fault it is if there is no answer."""
+    """The party at fault if no response arrives."""
 
 
 class Answer(Quiet, frozen=True):
@@ -47,27 +48,27 @@ class Answer(Quiet, frozen=True):
     body: bytes
 
     def read(self, kind: type[M], what: str, fault: Fault) -> M:
-        """The body as ``kind``.
+        """Decode the body as ``kind``.
 
         Raises:
-            AuthError: it is no JSON, or a member has another type.
+            AuthError: it is not JSON, or a member has another type.
         """
         try:
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.ValidationError as error:
             raise AuthError(f"{what} is not valid: {error}", fault=fault) from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise AuthError(f"{what} is no JSON", fault=fault) from None
+            raise AuthError(f"{what} is not JSON", fault=fault) from None
 
 
 class Listen(Struct, frozen=True):
-    """Be ready for a browser that comes back; be sent the URI it is to come back to, ``known`` if that is possible."""
+    """Wait for a browser redirect. The result is the redirect URI, ``known`` if possible."""
 
     known: str | None = None
 
 
 class Browse(Quiet, frozen=True):
-    """Let the user visit ``url``; be sent the URL that the browser was sent back to."""
+    """Let the user visit ``url``. The result is the URL of the redirect."""
 
     url: str
     redirect_uri: str
@@ -75,12 +76,12 @@ class Browse(Quiet, frozen=True):
 
 
 class Show(Struct, frozen=True):
-    """Tell the user to visit a page and type in a code."""
+    """Show the user a page and a code to enter."""
 
     verification_uri: str
     user_code: str
     complete: str | None
-    """A page that knows the code already."""
+    """A URL that contains the code."""
     expires_in: float
 
 
@@ -89,27 +90,27 @@ class Pause(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """Be sent what the store has under ``key``, or None."""
+    """Read the store entry ``key``. The result is its value or None."""
 
     key: tuple[str, ...]
 
 
 class Save(Quiet, frozen=True):
-    """Put ``value`` into the store; None takes out what is there."""
+    """Write ``value`` to the store; None removes the entry."""
 
     key: tuple[str, ...]
     value: bytes | None
 
 
 class Supply(Struct, frozen=True):
-    """Be sent what ``source`` returns: a token that the user gets from elsewhere."""
+    """Call ``source``, which returns a token from elsewhere."""
 
     source: Callable[[], Any]
     what: str
 
 
 class Progress(Struct, frozen=True):
-    """A step of the flow went well; for whoever wants to follow it."""
+    """A completed step of a flow, for progress messages."""
 
     step: str
     detail: str
@@ -120,14 +121,14 @@ Flow: TypeAlias = Generator[Step, Any, T]
 
 
 class Prover(Protocol):
-    """Whoever holds the key that tokens are bound to (RFC 9449)."""
+    """The holder of the key that tokens are bound to (RFC 9449)."""
 
     def proof(self, method: str, url: str, token: str | None = None) -> str:
-        """The ``DPoP`` header for one request."""
+        """Return the ``DPoP`` header for one request."""
         ...
 
     def take_nonce(self, url: str, nonce: str) -> None:
-        """Use this nonce for what is sent to the origin of ``url`` from now on."""
+        """Use this nonce for requests to the origin of ``url``."""
         ...
 
     @property
@@ -137,19 +138,19 @@ class Prover(Protocol):
 
 
 class Sources(Protocol):
-    """Time, chance and keys, from outside."""
+    """The sources of time, random numbers and keys."""
 
     @property
     def prover(self) -> Prover | None:
-        """Whoever proves that tokens are ours; None where whoever has them may use them."""
+        """The holder of the key for bound tokens; None for plain bearer tokens."""
         ...
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         ...
 
     def random(self) -> str:
-        """43 characters nobody can guess, fit for URLs."""
+        """Return 43 random URL-safe characters."""
         ...
 
 
@@ -161,7 +162,7 @@ def ask(request: Ask) -> Flow[Answer]:
 def post(
     what: str, url: str, form: Mapping[str, str], headers: Mapping[str, str], *, configured: bool = False
 ) -> Ask:
-    """A form to be sent; its values are secrets."""
+    """Return a POST request with a form. Its values are secrets."""
     more = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     body = urlencode(form).encode()
     return Ask(
@@ -170,7 +171,7 @@ def post(
 
 
 def load(key: tuple[str, ...], kind: type[M]) -> Flow[M | None]:
-    """What the store has; what cannot be read any more is as good as nothing."""
+    """Read a store entry. An unreadable one counts as missing."""
     data: bytes | None = yield Load(key)
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""What is said to a token endpoint, and how a client authenticates there."""
+"""Requests to a token endpoint, with client authentication."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .token_error_response import read_error, refused
 from .token_set import Tokens, read_tokens
 
 ASSERTION_SECONDS: Final = 60.0
-"""Seconds for which a signed assertion of ours is good."""
+"""Lifetime of a signed client assertion in seconds."""
 
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class Signer(Protocol):
-    """Whoever holds the private key of a client."""
+    """The holder of the private key of a client."""
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """The claims as a signed JWT."""
+        """Return the claims as a signed JWT."""
         ...
 
 
@@ -37,10 +37,10 @@ def request_tokens(
     scopes: Sequence[str] = (),
     signer: Signer | None = None,
 ) -> Flow[Tokens]:
-    """Ask the token endpoint, and keep to the resource: RFC 8707, Authorization 2025-06-18.
+    """Request tokens for the resource (RFC 8707, Authorization 2025-06-18).
 
     Raises:
-        AuthError: it refused.
+        AuthError: the token endpoint refused.
     """
     whole = {**form, "resource": place.resource}
     if scopes:
@@ -54,7 +54,7 @@ def request_tokens(
 
 
 def ask_proving(request: Ask, prover: Prover | None) -> Flow[Answer]:
-    """Send ``request`` with a proof that we have the key; again when the server wants its nonce in it (RFC 9449, 8)."""
+    """Send ``request`` with a DPoP proof, and again if the server requires a nonce (RFC 9449, 8)."""
     if prover is None:
         return (yield from ask(request))
     answer = yield from _proven(request, prover)
@@ -82,10 +82,10 @@ def _proven(request: Ask, prover: Prover) -> Flow[Answer]:
 def authenticate_client(
     client: Registration, form: dict[str, str], sources: Sources, signer: Signer | None = None
 ) -> dict[str, str]:
-    """Authenticate the client: in ``form``, which is added to, or in the headers that are returned.
+    """Authenticate the client, in ``form`` or in the returned headers.
 
     Raises:
-        AuthError: the authorization server wants what we cannot do.
+        AuthError: the required authentication method is not available.
     """
     headers = authenticate(form, client.client_id, client.method, client.client_secret)
     if client.method in (SECRET_BASIC, SECRET_POST) and client.client_secret is not None:
@@ -103,7 +103,7 @@ def authenticate_client(
 
 
 def assertion(client: Registration, sources: Sources) -> dict[str, Any]:
-    """The claims by which a client proves who it is (RFC 7523, 3)."""
+    """Return the claims of a client assertion (RFC 7523, 3)."""
     now = int(sources.now())
     return {
         "iss": client.client_id,
@@ -118,12 +118,12 @@ def assertion(client: Registration, sources: Sources) -> dict[str, Any]:
 def refresh(
     place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
 ) -> Flow[Tokens | None]:
-    """New tokens for the refresh token; None when it is worth nothing any more.
+    """Refresh the tokens. Return None if the refresh token is no longer valid.
 
-    A new refresh token takes the place of the old one, which is good once only (Authorization 2025-06-18: rotation).
+    The new refresh token replaces the old one, which is valid once (Authorization 2025-06-18: rotation).
 
     Raises:
-        AuthError: the authorization server fails, or does not let us; the refresh token may still be good.
+        AuthError: the authorization server failed; the refresh token may still be valid.
     """
     if tokens.refresh_token is None:
         return None
@@ -155,13 +155,13 @@ _LOST = frozenset(
         "invalid_target",
     }
 )
-"""Refusals after which only a new authorization helps."""
+"""Errors after which only a new authorization helps."""
 
 
 def revoke(
     place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
 ) -> Flow[bool]:
-    """Take the tokens back, the refresh token first (RFC 7009). Whether the authorization server does that."""
+    """Revoke the tokens, the refresh token first (RFC 7009). Return whether the server supports that."""
     endpoint = place.server.revocation_endpoint
     if endpoint is None:
         return False

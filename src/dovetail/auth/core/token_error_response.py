@@ -1,4 +1,4 @@
-"""What an authorization server says when it refuses (RFC 6749, 5.2)."""
+"""Error responses of an authorization server (RFC 6749, 5.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .auth_errors import AuthError, Fault
 from .steps import Answer
 
 ERROR_WORDS: Final = 200
-"""Characters that are shown of what an authorization server says about a refusal."""
+"""Characters shown of an error description."""
 
 
 _CODE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,100}")
@@ -27,21 +27,21 @@ _FAULTS: dict[str, Fault] = {
 
 
 def refused(answer: Answer, what: str) -> AuthError:
-    """The refusal that an answer stands for."""
+    """Return the error for an unsuccessful response."""
     code, description = read_error(answer)
     said = code or f"HTTP {answer.status}"
     return refusal(what, said if code else None, description if code else f"HTTP {answer.status}")
 
 
 def refusal(what: str, code: str | None, description: str | None) -> AuthError:
-    """The error for a refusal, with what the authorization server said about it."""
+    """Return the error for a refusal, with the code and description of the authorization server."""
     more = f": {description}" if description else ""
     said = f": {code}{more}" if code else more
     return AuthError(f"{what}{said}", fault=_FAULTS.get(code or "", "authorization server"), error=code)
 
 
 def read_error(answer: Answer) -> tuple[str | None, str | None]:
-    """``error`` and ``error_description``, as far as they may be shown."""
+    """Return ``error`` and ``error_description`` in a printable form."""
     try:
         said: Any = msgspec.json.decode(answer.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -57,7 +57,7 @@ def code_of(value: Any) -> str | None:
 
 
 def words_of(value: Any) -> str | None:
-    """A description of theirs: one line of printable characters, cut."""
+    """Return a description as one line of printable characters, truncated."""
     if not isinstance(value, str):
         return None
     line = "".join(each if each.isprintable() else " " for each in value[: 4 * ERROR_WORDS])

@@ -1,4 +1,4 @@
-"""Token exchange (RFC 8693): the token of somebody who calls us for one that is good elsewhere."""
+"""Token exchange (RFC 8693): exchange the token of a caller for one of another resource."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ JWT = "urn:ietf:params:oauth:token-type:jwt"
 
 
 class Endpoint(Quiet, frozen=True):
-    """Where tokens are exchanged, and who we are there."""
+    """The token endpoint for exchanges, and the client's registration there."""
 
     url: str
     client: Registration
     configured: bool
-    """The address is the user's own word."""
+    """The user configured the URL."""
 
 
 class IssuedToken(Quiet, frozen=True):
@@ -33,7 +33,7 @@ class IssuedToken(Quiet, frozen=True):
 
 
 def known_endpoint(url: str, identity: Identity) -> Endpoint:
-    """The endpoint at an address that the user gave."""
+    """Return the endpoint at a configured URL."""
     client = Registration(
         issuer=oauth_urls.origin(url),
         client_id=identity.client_id or "",
@@ -44,10 +44,10 @@ def known_endpoint(url: str, identity: Identity) -> Endpoint:
 
 
 def find_endpoint(issuer: str, identity: Identity) -> Flow[Endpoint]:
-    """The endpoint that the metadata of ``issuer`` names.
+    """Return the endpoint in the metadata of ``issuer``.
 
     Raises:
-        AuthError: there is none.
+        AuthError: it is missing.
     """
     place = Place("", (yield from find_server(issuer)))
     return Endpoint(place.token_endpoint, preregistered(place, identity, None), False)
@@ -61,10 +61,11 @@ def ask_exchange(what: str, endpoint: Endpoint, form: Mapping[str, str], sources
 
 
 def exchange(endpoint: Endpoint, subject: str, wanted: Mapping[str, str], sources: Sources) -> Flow[Tokens]:
-    """A token for what is ``wanted`` (``audience``, ``resource``, ``scope``) in the name of whose ``subject`` is.
+    """Request a token for ``wanted`` (``audience``, ``resource``, ``scope``) on behalf of the owner of
+    ``subject``.
 
     Raises:
-        AuthError: there is none.
+        AuthError: the exchange failed.
     """
     form = {
         "requested_token_type": ACCESS_TOKEN,
@@ -80,8 +81,8 @@ def exchange(endpoint: Endpoint, subject: str, wanted: Mapping[str, str], source
     if found.issued_token_type not in (None, ACCESS_TOKEN, JWT):
         raise AuthError(f"{issuer} gave no access token in exchange", fault="authorization server")
     if found.access_token == subject:
-        # Whoever is behind could use it here, in the caller's name.
+        # The upstream could use it at this server, on behalf of the caller.
         raise AuthError(
-            f"{issuer} gave the caller's own token back, which is not passed on", fault="authorization server"
+            f"{issuer} returned the caller's token, which must not be forwarded", fault="authorization server"
         )
     return read_tokens(answer, sources.now())

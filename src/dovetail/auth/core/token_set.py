@@ -1,4 +1,4 @@
-"""Tokens: read from the answer of a token endpoint, kept, and renewed in time."""
+"""Tokens: parsed from a token response, stored, and renewed in time."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from .auth_errors import AuthError
 from .steps import Answer, Quiet
 
 RENEWAL_MARGIN: Final = 30.0
-"""Seconds before its end at which a token is renewed; a tenth of its lifetime where that is less."""
+"""Seconds before expiry at which a token is renewed; a tenth of its lifetime if that is less."""
 TOKEN_SIZE: Final = 64 << 10
-"""Characters of a token; it goes with every request."""
+"""Characters of a token, which is sent with every request."""
 
 
-# RFC 6750, 2.1: b64token; what else is visible ASCII does no harm in a header.
+# RFC 6750, 2.1: b64token; other visible ASCII characters are harmless in a header.
 _TOKEN = re.compile(r"[!-~]+")
 
 
 class Tokens(Quiet, frozen=True, kw_only=True, omit_defaults=True):
-    """What an authorization server gave us for one resource."""
+    """The tokens of an authorization server for one resource."""
 
     access_token: str
     token_type: str = "Bearer"
     expires_at: float | None = None
-    """Seconds since the epoch; None when it did not say."""
+    """Expiry in seconds since the epoch; None if unknown."""
     lifetime: float = 0
     refresh_token: str | None = None
     scopes: tuple[str, ...] | None = None
-    """What was granted; None means all that was asked for."""
+    """The granted scopes; None means all requested ones."""
 
     def due(self, now: float) -> bool:
-        """Whether it is time to renew: shortly before the end, so that no request arrives with a token that is over."""
+        """Return whether to renew: shortly before expiry, so that no request arrives with an expired token."""
         if self.expires_at is None:
             return False
         return now >= self.expires_at - min(RENEWAL_MARGIN, self.lifetime / 10)
 
 
 class TokenAnswer(Quiet, frozen=True):
-    """What a token endpoint answers (RFC 6749, 5.1; OpenID Connect Core, 3.1.3.3)."""
+    """A token response (RFC 6749, 5.1; OpenID Connect Core, 3.1.3.3)."""
 
     access_token: str
     token_type: str | None = None
     expires_in: float | str | None = None
     refresh_token: str | None = None
     scope: str | list[str] | None = None
-    """A list at some providers, which is against RFC 6749."""
+    """A list at some providers, against RFC 6749."""
     id_token: str | None = None
 
     @property
@@ -58,10 +58,10 @@ def _split(scope: str | list[str]) -> tuple[str, ...]:
 
 
 def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
-    """The tokens of a successful answer; ``proven`` when they have to be bound to our key.
+    """Return the tokens of a successful response. ``proven`` tokens must be bound to the client's key.
 
     Raises:
-        AuthError: there is none in it that may be used.
+        AuthError: it contains no usable token.
     """
     what = "the answer of the token endpoint"
     found = answer.read(TokenAnswer, what, "authorization server")
@@ -85,18 +85,20 @@ def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
 
 
 def check_token(token: str, what: str) -> str:
-    """``token`` itself.
+    """Return ``token`` if it can be sent in a header.
 
     Raises:
-        AuthError: it cannot stand in a header.
+        AuthError: it cannot.
     """
     if len(token) > TOKEN_SIZE or not _TOKEN.fullmatch(token):
-        raise AuthError(f"the {what} is nothing that can be sent in a header", fault="authorization server")
+        raise AuthError(
+            f"the {what} contains characters that a header does not allow", fault="authorization server"
+        )
     return token
 
 
 def seconds(value: float | str | None) -> float | None:
-    """``expires_in`` as a number; None when it says nothing that can be used."""
+    """Return ``expires_in`` as a number, or None if it is not valid."""
     if isinstance(value, str):
         value = float(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
     return value if value is not None and 0 < value < 1e11 else None

@@ -1,5 +1,6 @@
-"""In front of a provider that registers no clients: an authorization server of our own that logs users in there.
+"""OAuth proxy: an authorization server for MCP clients, for a provider without client registration.
 
-Start with `proxy`, what ``Server(auth=…)`` takes; `login` is the way of a browser, `tokens` what clients get in the
-end, `provider` the other side, `vault` where everything lies. What is decided without I/O stands in `auth.core`.
+Start with `oauth_proxy` (what ``Server(auth=…)`` accepts); `proxy_login` handles the browser, `issued_tokens`
+the tokens of clients, `provider` the identity provider, `sealed_records` the encrypted store entries. Logic
+without I/O is in `auth.core`.
 """

@@ -1,8 +1,9 @@
-"""What clients get in the end: tokens of our own, renewed, revoked and recognised. The provider's stay here.
+"""Tokens that the proxy issues to clients: issued, refreshed, revoked and verified. Provider tokens stay
+here.
 
-Codes and tokens are what they stand for, sealed: nothing of them is kept, however often a client renews. They are good
-as long as their login, which lies in the vault. A refresh token has the number that the login has come to; one with
-another number, like a code that comes a second time, is somebody's copy, and ends the login.
+Codes and tokens are sealed records, so nothing is stored per token. They are valid as long as their login,
+which is in the vault. A refresh token contains the renewal count of its login. A refresh token with another
+count, or a code that is used twice, is a stolen copy and ends the login.
 """
 
 from __future__ import annotations
@@ -35,27 +36,28 @@ from .sealed_records import Vault
 from .user_logins import REFRESH_SECONDS, Users, digest_of
 
 LOGINS_KEPT: Final = 3_000
-"""Logins that a proxy without a store keeps in its memory; of one more the one used longest ago is over of the user
-who has most."""
+"""Logins that a proxy without a store keeps in memory. Beyond that, the least recently used login of the user
+with most logins ends.
+"""
 ACCESS_SECONDS: Final = 3600.0
-"""Seconds that an access token of ours lives, unless the provider's ends before and cannot be renewed."""
+"""Lifetime of an access token in seconds, unless the provider's token ends before and cannot be renewed."""
 REMEMBERED_SECONDS: Final = 10.0
-"""Seconds for which a token of ours is believed without a look into the store; revocations are told at once."""
+"""Seconds for which a verified token is cached; revocations take effect at once."""
 PROVIDER_LEASE: Final = 30.0
-"""Seconds for which one process alone renews what the provider gave for a login."""
+"""Lease in seconds for the renewal of a provider token by one process."""
 RENEWAL_POLL: Final = 0.05
-"""Seconds between two looks whether it has."""
+"""Polling interval in seconds while another process renews."""
 
 
 log = logging.getLogger("dovetail.auth")
 LOGIN: Final = "dovetail.login"
-"""The claim that says which login a principal came by."""
+"""The claim that contains the login of a principal."""
 _ENDED: Final = "oauth/ended"
 _ACCESS, _REFRESH = "dta_", "dtr_"
 
 
 class ProxyTokens:
-    """Everything that has been issued."""
+    """The issued tokens of one proxy."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class ProxyTokens:
         *,
         bounded: bool,
     ) -> None:
-        """``bounded``: the store is this process's memory alone, and has no room for all who might come."""
+        """Create the issuer. ``bounded``: the store is the memory of this process, with limited space."""
         self._place = place
         self._vault = vault
         self._clients = clients
@@ -79,7 +81,8 @@ class ProxyTokens:
         self._endings = 0
         vault.store.subscribe(_ENDED, lambda _: self._forget_verified())
 
-    # --- what clients ask -------------------------------------------------------------------------------------------
+    # --- requests of clients
+    # --------------------------------------------------------------------------------------------
 
     async def token(self, request: PageRequest) -> PageAnswer:
         return await self._answered(request, self._granted)
@@ -110,7 +113,7 @@ class ProxyTokens:
             return await self._redeemed(client, form)
         if form.get("grant_type") == "refresh_token":
             return await self._renewed(client, form)
-        raise Denial("unsupported_grant_type", "grant_type is authorization_code or refresh_token")
+        raise Denial("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
 
     async def _redeemed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
         code = self._vault.open("code", form.get("code", ""), Code)
@@ -124,26 +127,26 @@ class ProxyTokens:
             )
             if not good:
                 raise Denial(
-                    "invalid_grant", "the code was used before, or is not of this client and this login"
+                    "invalid_grant", "the code was already used, or belongs to another client or login"
                 )
             return msgspec.structs.replace(found, redirect_uri="", challenge="")
 
         login = None if code is None else await self._spent(code.login, spend)
         if code is None or login is None:
-            raise Denial("invalid_grant", "the code is unknown, or too old")
+            raise Denial("invalid_grant", "the code is unknown or has expired")
         return await self._issued(code.login, login, login.scopes)
 
     async def _spent(self, id: str, spend: Callable[[Login], Login]) -> Login | None:
-        """The login after ``spend``, which is used from now on; None when there is none.
+        """Apply ``spend`` to a login and mark it as used. Return None if it does not exist.
 
         Raises:
-            Denial: what was to be spent was not good.
+            Denial: the code or token is not valid.
         """
         try:
             login = await self._vault.change("login", id, Login, spend, REFRESH_SECONDS)
         except Denial:
-            # RFC 6749, 4.1.2: a code that comes twice ends what was issued for it; one that is tried wrongly does, too.
-            # OAuth 2.1, 4.3.1: one of two who have the same refresh token has stolen it.
+            # RFC 6749, 4.1.2: a code used twice revokes its tokens; so does a wrong attempt. OAuth 2.1,
+            # 4.3.1: of two holders of a refresh token one has stolen it.
             await self._end(id)
             raise
         if login is not None:
@@ -160,23 +163,23 @@ class ProxyTokens:
     async def _renewed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
         known = self._open(_REFRESH, form.get("refresh_token", ""))
         if known is None or known.client_id != client.client_id:
-            raise Denial("invalid_grant", "the refresh token is unknown, or too old")
+            raise Denial("invalid_grant", "the refresh token is unknown or has expired")
         scopes = known.scopes
         if form.get("scope"):
             scopes = tuple(form["scope"].split())
             if not set(scopes) <= set(known.scopes):
-                raise Denial("invalid_scope", "a refresh gives no further scopes")
+                raise Denial("invalid_scope", "a refresh cannot add scopes")
 
         def spend(found: Login) -> Login:
             if found.serial != known.serial:
-                raise Denial("invalid_grant", "the refresh token was used before")
+                raise Denial("invalid_grant", "the refresh token was already used")
             return msgspec.structs.replace(found, serial=found.serial + 1)
 
         login = await self.current(known.login)
         if login is not None:
             login = await self._spent(known.login, spend)
         if login is None:
-            raise Denial("invalid_grant", "the login is over")
+            raise Denial("invalid_grant", "the login has ended")
         return await self._issued(known.login, login, scopes)
 
     async def _issued(self, id: str, login: Login, scopes: tuple[str, ...]) -> dict[str, Any]:
@@ -187,7 +190,7 @@ class ProxyTokens:
             lifetime = min(lifetime, ends - now)
         if lifetime < 1:
             await self._end(id)
-            raise Denial("invalid_grant", "what the provider gave is over")
+            raise Denial("invalid_grant", "the tokens of the provider have expired")
         issued = Issued(id, login.client_id, scopes, self._place.resource, now + lifetime, login.serial)
         return {
             "access_token": _ACCESS + self._vault.seal(_ACCESS, issued),
@@ -198,12 +201,12 @@ class ProxyTokens:
         }
 
     def _open(self, kind: str, token: str) -> Issued | None:
-        """What a token of this kind stands for; None when it is none of ours."""
+        """Return the record of a token of this kind, or None."""
         found = self._vault.open(kind, token.removeprefix(kind), Issued) if token.startswith(kind) else None
         return found if found is not None and found.resource == self._place.resource else None
 
     async def _revoked(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
-        """RFC 7009. Either token takes the other one with it; what is not this client's is as good as unknown."""
+        """Revoke a token (RFC 7009) together with its pair. Tokens of other clients count as unknown."""
         text = form.get("token", "")
         for kind in (_ACCESS, _REFRESH):
             found = self._open(kind, text)
@@ -232,12 +235,13 @@ class ProxyTokens:
         try:
             await self._provider.revoke(login.tokens)
         except Unavailable:
-            log.warning("the provider was not told that a login is over")
+            log.warning("provider token not revoked after logout")
 
-    # --- what the server asks ---------------------------------------------------------------------------------------
+    # --- requests of the server
+    # -------------------------------------------------------------------------------------------
 
     async def verify(self, token: str) -> Principal:
-        """Raises `InvalidToken`: it is none of ours, or over."""
+        """Return the principal of a token. Raises: InvalidToken."""
         now = self._clock()
         known = self._verified.find(token, now)
         if known is not None and known[0] is not None:
@@ -245,7 +249,7 @@ class ProxyTokens:
         found, endings = self._open(_ACCESS, token), self._endings
         login = None if found is None else await self._vault.get("login", found.login, Login)
         if found is None or login is None or found.expires_at <= now:
-            raise InvalidToken("the token is unknown, revoked or over")
+            raise InvalidToken("the token is unknown, revoked or expired")
         claims = {**login.claims, "exp": found.expires_at, LOGIN: found.login}
         principal = Principal(login.subject, login.issuer, frozenset(found.scopes), claims, login.client_id)
         if endings == self._endings:  # else it may have been over before the store's answer was here
@@ -253,27 +257,27 @@ class ProxyTokens:
         return principal
 
     async def provider_token(self, principal: Principal) -> str:
-        """The provider's token for ``principal``, renewed if it has to be.
+        """Return the provider's token for ``principal``, renewed if needed.
 
         Raises:
-            DovetailError: there is none any more.
+            DovetailError: it has expired or was revoked.
         """
         id = principal.claims.get(LOGIN)
-        if not isinstance(id, str):  # work that goes on after the call has no claims
+        if not isinstance(id, str):  # work that continues after the call has no claims
             issuer, client_id = principal.issuer or "", principal.client_id or ""
             id = await self._users.last(issuer, principal.subject, client_id) or ""
         login = await self.current(id)
         if login is None:
             raise DovetailError(
-                "the login at the provider is over: log in again", kind="authentication_failed"
+                "the login at the provider has ended; log in again", kind="authentication_failed"
             )
         return login.tokens.access_token
 
     async def current(self, id: str) -> Login | None:
-        """A login whose provider tokens are good for a while; None when it is over.
+        """Return a login with valid provider tokens; None if it has ended.
 
         Raises:
-            Unavailable: the provider cannot be asked now.
+            Unavailable: the provider is unavailable.
         """
         login = await self._vault.get("login", id, Login)
         if login is None or not self._due(login):
@@ -292,7 +296,7 @@ class ProxyTokens:
             tokens = await self._provider.renew(login.tokens)
         except Denial as error:
             if error.error != "invalid_grant":
-                raise Unavailable("the provider does not renew its tokens now") from None
+                raise Unavailable("the provider cannot renew its tokens now") from None
             await self._end(id)
             return None
         return await self._vault.change(

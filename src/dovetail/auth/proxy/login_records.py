@@ -1,4 +1,4 @@
-"""What a proxy keeps: a login on its way, what became of it, and the tokens it was given."""
+"""Records of the proxy: pending logins, completed logins, and tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.steps import Quiet
 
 
 class Asked(Quiet, frozen=True):
-    """An authorization request that the user is asked about; it travels through the page, sealed."""
+    """An authorization request awaiting consent; it travels through the page, sealed."""
 
     request: CodeRequest
     id: str
@@ -21,17 +21,17 @@ class Away(Quiet, frozen=True):
 
     request: CodeRequest
     browser: str
-    """What the cookie of the same browser has to say."""
+    """The value of the cookie in the same browser."""
     cookie: str
-    """How that cookie is called."""
+    """The name of that cookie."""
     verifier: str
     nonce: str
     spent: bool = False
-    """The user has come back: this is kept only so that nobody agrees with the same page again."""
+    """Whether the user has returned: kept only to refuse a second use of the page."""
 
 
 class ProviderTokens(Quiet, frozen=True, omit_defaults=True):
-    """What the provider gave for a user. It never leaves this server."""
+    """The provider's tokens for a user. They never leave this server."""
 
     access_token: str
     expires_at: float | None = None
@@ -41,7 +41,7 @@ class ProviderTokens(Quiet, frozen=True, omit_defaults=True):
 
 
 class Login(Quiet, frozen=True):
-    """What a user has granted to a client: everything that is issued for it ends with it."""
+    """A grant of a user to a client. Everything issued for it ends with it."""
 
     client_id: str
     subject: str
@@ -50,22 +50,22 @@ class Login(Quiet, frozen=True):
     claims: dict[str, Any]
     tokens: ProviderTokens
     serial: int = 0
-    """How often it was renewed: the refresh token that says so is the good one."""
+    """The renewal count, which the valid refresh token contains."""
     redirect_uri: str = ""
     challenge: str = ""
-    """What whoever redeems its code has to know; nothing once that was done."""
+    """The conditions for redeeming its code; None afterwards."""
     owner: str = ""
-    """Whose place it takes where there are only so many."""
+    """The owner for eviction."""
 
 
 class Code(Quiet, frozen=True):
-    """A code that may be redeemed once: the text that clients have is this, sealed. Its login says whether it was."""
+    """An authorization code: clients get it sealed. Its login records whether it was used."""
 
     login: str
 
 
 class Issued(Quiet, frozen=True):
-    """An access or refresh token of ours: the text that clients have is this, sealed."""
+    """An access or refresh token: clients get it sealed."""
 
     login: str
     client_id: str
@@ -76,20 +76,20 @@ class Issued(Quiet, frozen=True):
 
 
 class Reference(Quiet, frozen=True):
-    """One login of a user, and whose client it was made with."""
+    """One login of a user, and its client."""
 
     login: str
     client: str
 
 
 class Held(Quiet, frozen=True):
-    """The logins of one user, the one used last at the end."""
+    """The logins of one user, most recently used last."""
 
     logins: tuple[Reference, ...] = ()
 
 
 class Named(Quiet, frozen=True):
-    """A registered client: the id it is known by is this, sealed."""
+    """A registered client: its id is this record, sealed."""
 
     redirect_uris: tuple[str, ...]
     name: str | None

@@ -1,4 +1,4 @@
-"""`OAuthProxy` and `OidcProxy`: ``Server(auth=…)`` with users of a provider that registers no MCP clients."""
+"""`OAuthProxy` and `OidcProxy`: ``Server(auth=…)`` with users of a provider without client registration."""
 
 from __future__ import annotations
 
@@ -77,15 +77,16 @@ class ProxySettings(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class OAuthProxy(Verifier):
-    """Users log in at a provider that knows one client, us; MCP clients register here, and get tokens of ours.
+    """An OAuth proxy: users log in at a provider with one client; MCP clients register here and get tokens of
+    the proxy.
 
-    ``audience`` is the public URL of the MCP endpoint. The pages lie beside it, and ``…/auth/callback`` there is the
-    redirect URI to be registered with the provider. ``userinfo`` is asked who a user is; without it, each login is
-    somebody of its own. Every user of the provider gets in, and may give a client every scope it asks for, unless
+    ``audience`` is the public URL of the MCP endpoint. The pages of the proxy are next to it; register
+    ``…/auth/callback`` as redirect URI at the provider. ``userinfo`` identifies users; without it, each login
+    is a separate principal. Every user of the provider is admitted and may grant all requested scopes, unless
     ``admit`` says otherwise. `ProxySettings` has the other options.
 
     Raises:
-        ValueError: an argument cannot be used; the text says which.
+        ValueError: an argument is not valid. The message says which.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class OAuthProxy(Verifier):
         self._place = Place(base, self.audience, self.scopes)
         self._settings = settings
         if settings.method not in METHODS:
-            raise ValueError(f"method is one of {', '.join(METHODS)}")
+            raise ValueError(f"method must be one of {', '.join(METHODS)}")
         self._provider = Provider(
             endpoints,
             client_id,
@@ -173,10 +174,10 @@ class OAuthProxy(Verifier):
         realm: str | None = None,
         **options: Unpack[ProxyOptions],
     ) -> OAuthProxy:
-        """The proxy for a provider that is known by name, such as github, google or entra: a row of `PRESETS`.
+        """Create the proxy for a known provider, such as github, google or entra: a row of `PRESETS`.
 
         Raises:
-            ValueError: there is no such preset, or it needs to know more.
+            ValueError: the preset is unknown, or needs further arguments.
         """
         row = find_preset(name, {"tenant": tenant, "domain": domain, "url": url, "realm": realm})
         kept: ProxyOptions = {"subject": row.subject, "provider_scopes": row.scopes, "extra": row.extra}
@@ -196,10 +197,11 @@ class OAuthProxy(Verifier):
             **whole,
         )
 
-    # --- a verifier -------------------------------------------------------------------------------------------------
+    # --- verifier
+    # -----------------------------------------------------------------------------------------------------------
 
     def attach(self, store: Store | None) -> None:
-        """Keep everything in ``store``, unless another one was given."""
+        """Use ``store`` for all records, unless another one was configured."""
         if self._tokens is not None:
             return
         settings, place = self._settings, self._place
@@ -216,25 +218,26 @@ class OAuthProxy(Verifier):
         return None if self._tokens is None else await self._tokens.verify(token)
 
     async def provider_token(self, principal: Principal | None) -> str:
-        """The provider's own access token of a user, for calls to its API: ``provider_token(ctx.principal)``.
+        """Return the provider's access token of a user, for calls to its API:
+        ``provider_token(ctx.principal)``.
 
-        It is renewed when it has to be. Do not hand it to the client.
+        It is renewed if needed. Do not send it to the client.
 
         Raises:
-            DovetailError: the login is over, or the provider cannot be asked now.
+            DovetailError: the login has ended, or the provider is unavailable.
         """
         if self._tokens is None or principal is None:
-            raise RuntimeError("there is no principal of this proxy here")
+            raise RuntimeError("provider_token needs a principal of this proxy")
         return await self._tokens.provider_token(principal)
 
     def pages(self, path: str) -> Mapping[str, Page]:
-        """Where our pages lie, for an endpoint at ``path``."""
+        """Return the pages of the proxy, for an MCP endpoint at ``path``."""
         assert self._logins is not None
         assert self._tokens is not None
         folder = path.rstrip("/").rpartition("/")[0]
         known = ("oauth-authorization-server", "openid-configuration")
         places: dict[str, Page] = {f"/.well-known/{name}{folder}": self._metadata for name in known}
-        # An issuer with a path is looked for below it, too: all that reaches us where we are mounted below a prefix.
+        # Clients also look below an issuer with a path: only that reaches a server mounted with a prefix.
         places |= {f"{folder}/.well-known/{name}": self._metadata for name in known}
         return places | {
             f"{folder}/authorize": self._logins.authorize,
@@ -246,7 +249,7 @@ class OAuthProxy(Verifier):
         }
 
     async def _metadata(self, request: PageRequest) -> PageAnswer:
-        """RFC 8414."""
+        """Return the authorization server metadata (RFC 8414)."""
         if request.method not in ("GET", "OPTIONS"):
             return PageAnswer(405, headers=(*ANYBODY, ("allow", "GET")))
         base = self._place.base
@@ -278,12 +281,12 @@ class OAuthProxy(Verifier):
 
 
 class OidcProxy(OAuthProxy):
-    """`OAuthProxy` for a provider with OpenID Connect: ``config_url`` says where everything is.
+    """`OAuthProxy` for an OpenID Connect provider: ``config_url`` is the URL of its metadata.
 
-    Who a user is stands in the ID token, which is verified: signature, issuer, audience, time and nonce.
+    Users are identified by the ID token, which is verified: signature, issuer, audience, time and nonce.
 
     Raises:
-        ValueError: an argument cannot be used; the text says which.
+        ValueError: an argument is not valid. The message says which.
     """
 
     def __init__(
@@ -310,7 +313,7 @@ class OidcProxy(OAuthProxy):
 
 
 def _open(answer: Page) -> Page:
-    """``answer``, with what browsers ask before a page of another origin may."""
+    """Add the CORS preflight response for pages of other origins."""
 
     async def with_preflight(request: PageRequest) -> PageAnswer:
         return PageAnswer(204, headers=ANYBODY) if request.method == "OPTIONS" else await answer(request)
@@ -323,7 +326,7 @@ def _keys(given: Key) -> list[bytes]:
     keys = [one.encode() if isinstance(one, str) else bytes(one) for one in several]
     if not keys or any(len(one) < 16 for one in keys):
         raise ValueError(
-            "a key has at least 16 bytes; give key=secrets.token_bytes(32), or a longer client_secret"
+            "a key needs at least 16 bytes; give key=secrets.token_bytes(32), or a longer client_secret"
         )
     return keys
 

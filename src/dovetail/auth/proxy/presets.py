@@ -1,4 +1,4 @@
-"""Providers that many use, one row each: where they are, and what is peculiar to them."""
+"""Presets of common identity providers, one row each."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """What is known of a provider. Texts may have ``{names}`` of what an author has to say."""
+    """A preset. Strings may contain ``{names}`` of arguments."""
 
     config_url: str | None = None
-    """Where its OpenID configuration lies; without one, the endpoints stand here."""
+    """The URL of its OpenID configuration; otherwise the endpoints are given."""
     authorize: str = ""
     token: str = ""
     userinfo: str | None = None
     subject: str = "sub"
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     extra: Mapping[str, str] = {}
-    """Further parameters of its login page."""
+    """Additional parameters of its login page."""
     forbidden: tuple[str, ...] = ()
-    """Values that stand for anybody's tenant: its issuer would not be one."""
+    """Values that stand for any tenant, which has no single issuer."""
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
@@ -31,7 +31,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         authorize="https://github.com/login/oauth/authorize",
         token="https://github.com/login/oauth/access_token",
         userinfo="https://api.github.com/user",
-        subject="id",  # a login can be given up, and be taken by somebody else
+        subject="id",  # a login name can be released and taken by another user
         scopes=("read:user",),
     ),
     "discord": Preset(
@@ -43,12 +43,12 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     "google": Preset(
         config_url="https://accounts.google.com/.well-known/openid-configuration",
-        # Without both there is no refresh token.
+        # Both are needed to get a refresh token.
         extra={"access_type": "offline", "prompt": "consent"},
     ),
     "entra": Preset(
         config_url="https://login.microsoftonline.com/{tenant}/v2.0/.well-known/openid-configuration",
-        subject="oid",  # `sub` is another one for each client
+        subject="oid",  # `sub` differs between clients
         scopes=("openid", "profile", "email", "offline_access"),
         forbidden=("common", "organizations", "consumers"),
     ),
@@ -65,14 +65,14 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def find_preset(name: str, said: Mapping[str, str | None]) -> Preset:
-    """The row of a provider, with what the author has ``said`` in its place.
+    """Return the preset of a provider with the given arguments.
 
     Raises:
-        ValueError: there is none, or something is left to be said.
+        ValueError: the preset is unknown, or an argument is missing.
     """
     row = PRESETS.get(name)
     if row is None:
-        raise ValueError(f"there is no preset {name!r}: use one of {', '.join(PRESETS)}")
+        raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
     words = [word for _, word, _, _ in Formatter().parse(row.config_url or "") if word]
     for word in words:
         value = said[word]

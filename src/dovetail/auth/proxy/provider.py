@@ -1,4 +1,4 @@
-"""The provider that users really log in at: where it is, what is asked of it, and whom it says a user is."""
+"""The identity provider of the proxy: its endpoints, requests, and user identities."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     authorize: str
     token: str
     issuer: str
-    """Whose users they are: subjects are unique within it."""
+    """The issuer of its users: subjects are unique within it."""
     userinfo: str | None = None
     revocation: str | None = None
     jwks_uri: str | None = None
-    """With keys, who a user is stands in the ID token; without, at ``userinfo``."""
+    """With keys, the ID token identifies the user; otherwise ``userinfo``."""
     iss_expected: bool = False
-    """Its answers name it (RFC 9207)."""
+    """Its responses contain ``iss`` (RFC 9207)."""
 
 
 class Provider:
-    """One provider, as one client of it."""
+    """A client of one provider."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Provider:
         self._keys: JwtVerifier | None = None
 
     async def endpoints(self) -> Endpoints:
-        """Raises `Unavailable`: its configuration cannot be had now."""
+        """Return the endpoints. Raises: Unavailable: its configuration is not available."""
         if self._endpoints is None:
             async with self._lock:
                 if self._endpoints is None:
@@ -83,12 +83,12 @@ class Provider:
             found = msgspec.convert(document, _Configuration)
             for place in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
                 oauth_urls.secure(place, "an endpoint", "authorization server")
-            # OpenID Connect Discovery, 4.3; some providers name a tenant otherwise in their issuer than in their URLs.
+            # OpenID Connect Discovery, 4.3; some providers name a tenant differently in issuer and URLs.
             if (
                 oauth_urls.origin_of(urlsplit(found.issuer)) != oauth_urls.origin_of(urlsplit(url))
                 or "{" in found.issuer
             ):
-                raise ValueError("it is of another issuer")
+                raise ValueError("it belongs to another issuer")
         except (AuthError, ValueError):
             raise Unavailable("the configuration of the provider cannot be used") from None
         return Endpoints(
@@ -101,7 +101,7 @@ class Provider:
         )
 
     async def login_url(self, redirect_uri: str, state: str, verifier: str, nonce: str) -> str:
-        """Where a user goes to log in."""
+        """Return the URL of the provider's login page."""
         found = await self.endpoints()
         query = {
             "response_type": "code",
@@ -117,20 +117,20 @@ class Provider:
         return redirect_to(found.authorize, query)
 
     async def check_issuer(self, iss: str | None) -> None:
-        """RFC 9207: the answer is of the provider that was asked, and not of another one's.
+        """Check that the response comes from this provider (RFC 9207).
 
         Raises:
-            Denial: it is not.
+            Denial: it comes from another one.
         """
         found = await self.endpoints()
         if (iss is None and found.iss_expected) or (iss is not None and iss != found.issuer):
-            raise Denial("access_denied", "the answer is of another issuer than the one that was asked")
+            raise Denial("access_denied", "the response comes from another issuer")
 
     async def redeem(self, code: str, redirect_uri: str, verifier: str) -> ProviderTokens:
-        """The provider's tokens for its code.
+        """Redeem the provider's code for tokens.
 
         Raises:
-            Denial, Unavailable: there are none.
+            Denial, Unavailable: the provider refused, or is unavailable.
         """
         form = {
             "grant_type": "authorization_code",
@@ -141,14 +141,14 @@ class Provider:
         return await self._tokens(form)
 
     async def renew(self, tokens: ProviderTokens) -> ProviderTokens:
-        """Raises `Denial`: the provider has taken its consent back. `Unavailable`: it cannot be asked now."""
+        """Renew the tokens. Raises: Denial: consent was withdrawn. Unavailable: the provider is unavailable."""
         assert tokens.refresh_token is not None
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
         found = await self._tokens(form)
         return msgspec.structs.replace(found, refresh_token=found.refresh_token or tokens.refresh_token)
 
     async def revoke(self, tokens: ProviderTokens) -> None:
-        """Give the provider's tokens back, as far as it takes them."""
+        """Revoke the provider's tokens, if it supports that."""
         found = await self.endpoints()
         token = tokens.refresh_token or tokens.access_token
         if found.revocation is not None:
@@ -157,10 +157,10 @@ class Provider:
             await ask(found.revocation, guard=self._guard, form=form, headers=headers)
 
     async def identify(self, tokens: ProviderTokens, nonce: str) -> dict[str, Any]:
-        """What the provider says about the user.
+        """Return the verified claims about the user.
 
         Raises:
-            Denial, Unavailable: nothing that can be believed.
+            Denial, Unavailable: the provider refused, or is unavailable.
         """
         found = await self.endpoints()
         if found.jwks_uri is not None:
@@ -170,16 +170,16 @@ class Provider:
         headers = {"Authorization": f"Bearer {tokens.access_token}"}
         claims = await fetch(found.userinfo, guard=self._guard, headers=headers)
         if len(msgspec.json.encode(claims)) > CLAIMS_BYTES:
-            raise Denial("server_error", "the provider says too much about the user")
+            raise Denial("server_error", "the claims of the provider about the user are too large")
         return claims
 
     def subject_of(self, claims: Mapping[str, Any]) -> str | None:
-        """Who the user is; None when the provider does not say."""
+        """Return the subject of the user, or None if unknown."""
         found = claims.get(self._subject)
         return str(found) if isinstance(found, str | int) and found != "" else None
 
     async def _id_claims(self, tokens: ProviderTokens, found: Endpoints, nonce: str) -> dict[str, Any]:
-        """OpenID Connect Core, 3.1.3.7."""
+        """Return the verified claims of the ID token (OpenID Connect Core, 3.1.3.7)."""
         if self._keys is None:
             self._keys = JwtVerifier(
                 issuer=found.issuer, audience=self._client_id, jwks_uri=found.jwks_uri, clock=self._clock
@@ -192,16 +192,16 @@ class Provider:
             ) from None
         claims = {} if principal is None else dict(principal.claims)
         if claims.get("nonce") != nonce or claims.get("azp", self._client_id) != self._client_id:
-            raise Denial("access_denied", "the ID token of the provider is of another login")
+            raise Denial("access_denied", "the ID token of the provider belongs to another login")
         return claims
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self.endpoints()
         headers = authenticate(form, self._client_id, self._method, self._secret)
         status, answer = await ask(found.token, guard=self._guard, form=form, headers=headers)
-        error = answer.get("error")  # some say so with status 200
+        error = answer.get("error")  # some report errors with status 200
         if status != 200 or error is not None:
-            # GitHub calls a refresh token that is over by a name of its own.
+            # GitHub has another error code for an expired refresh token.
             over = error in ("invalid_grant", "bad_refresh_token") and form["grant_type"] == "refresh_token"
             said = f"the provider refused: {code_of(error) or f'HTTP {status}'}"
             raise Denial("invalid_grant" if over else "access_denied", said)
@@ -209,7 +209,7 @@ class Provider:
             made = msgspec.convert(answer, TokenAnswer)
             check_token(made.access_token, "provider's token")
         except (msgspec.ValidationError, AuthError):
-            raise Denial("server_error", "the provider gave no token that can be used") from None
+            raise Denial("server_error", "the provider returned no usable token") from None
         lifetime = seconds(made.expires_in)
         expires_at = None if lifetime is None else self._clock() + lifetime
         return ProviderTokens(made.access_token, expires_at, lifetime or 0, made.refresh_token, made.id_token)

@@ -1,12 +1,13 @@
-"""The way of a browser: what the client wants, whether the user agrees, the provider's login, and back to the client.
+"""The login of a browser through the proxy: authorization request, consent, provider login, redirect to the
+client.
 
-    /authorize       checks the request and asks the user. Nothing is kept: the request travels in the page, sealed
-    /consent         the answer, once, from the same page and browser; the browser goes on to the provider
-    /auth/callback   the browser is back, and gets a code of ours for the client
+    /authorize       validates the request and asks for consent. The request travels in the page, sealed
+    /consent         the answer, once, from the same page and browser; then the provider's login
+    /auth/callback   the redirect of the provider; the client gets a code of the proxy
 
-Consent is asked for each time. The provider knows one client only, us, and may let a user who has agreed once pass
-without a word: were we to remember consent as well, any client could have itself a code (a confused deputy). Each login
-has a cookie of its own, and what belongs to it opens only together with it: another browser cannot go on with it.
+Consent is requested for each login. The provider knows only the proxy as a client, and may accept a user
+silently. If the proxy remembered consent too, any client could obtain a code (confused deputy). Each login
+has a cookie, and its records can only be opened with it, so another browser cannot continue it.
 """
 
 from __future__ import annotations
@@ -38,25 +39,28 @@ from .sealed_records import Vault
 from .user_logins import digest_of
 
 CONSENT_SECONDS: Final = 600.0
-"""Seconds a user has for the consent page and the provider's login together, each."""
+"""Seconds for the consent page, and for the login at the provider."""
 LOGINS_WAITING: Final = 2_000
-"""Users who have agreed and are at the provider, of one process: of one more the oldest begins again of the address
-that has most."""
+"""Users at the provider, per process. Beyond that, the oldest login of the address with most logins is
+dropped.
+"""
 CODE_SECONDS: Final = 60.0
-"""Seconds for which a code of ours may be redeemed, once."""
+"""Lifetime of an authorization code in seconds."""
 
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _FLAGS: Final = "; Path=/; Secure; HttpOnly; SameSite=Lax"
-_FULL: Final = "Nobody can log in now. Try again in a minute."
-_STALE: Final = "This page is too old, was answered before, or belongs to another browser. Begin again."
+_FULL: Final = "Too many logins are in progress. Try again in a minute."
+_STALE: Final = (
+    "This page has expired, was already used, or belongs to another browser. Start the login again."
+)
 
 
 class Place(Struct, frozen=True):
-    """Where this proxy stands."""
+    """The URLs of this proxy."""
 
     base: str
-    """Our own issuer; the pages lie below it."""
+    """Its issuer; the pages are below it."""
     resource: str
     basic: tuple[str, ...]
     """Scopes that every caller needs."""
@@ -67,7 +71,7 @@ class Place(Struct, frozen=True):
 
 
 class Logins:
-    """Logins that are under way."""
+    """Logins in progress."""
 
     def __init__(
         self,
@@ -85,9 +89,10 @@ class Logins:
         self._admit = admit
         self._clock = clock
         self._waiting = FairPlaces(LOGINS_WAITING)
-        """The states of those at the provider, by address."""
+        """The states of users at the provider, by address."""
 
-    # --- what the client wants --------------------------------------------------------------------------------------
+    # --- authorization request
+    # --------------------------------------------------------------------------------------------
 
     async def authorize(self, request: PageRequest) -> PageAnswer:
         if request.method != "GET":
@@ -111,7 +116,8 @@ class Logins:
         cookie = f"{_cookie(id)}={browser}; Max-Age={CONSENT_SECONDS:.0f}{_FLAGS}"
         return consent_page(place.resource, client, wanted, fields, f"{place.base}/consent", cookie)
 
-    # --- the user's answer ------------------------------------------------------------------------------------------
+    # --- consent
+    # ----------------------------------------------------------------------------------------------------------
 
     async def consent(self, request: PageRequest) -> PageAnswer:
         if request.method != "POST":
@@ -121,7 +127,7 @@ class Logins:
             self._place.base
         )
         if not ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return error_page("This answer comes from another page than ours.", 403)
+            return error_page("This answer does not come from the consent page.", 403)
         try:
             form = parameters(request.body.decode("utf-8", "replace"))
         except Denial:
@@ -133,7 +139,7 @@ class Logins:
             return error_page(_STALE, 403)
         if (
             form.get("decision") != "allow"
-        ):  # nothing is kept of it: without the cookie, nobody can agree later
+        ):  # no record is kept: without the cookie, consent is impossible later
             denied = Denial("access_denied", "the user did not agree")
             return self._refused(asked.request.redirect_uri, asked.request.state, denied, _gone(_cookie(id)))
         try:
@@ -143,15 +149,15 @@ class Logins:
 
     async def _send_away(self, asked: Asked, browser: str, owner: str) -> PageAnswer:
         wanted, cookie = asked.request, _cookie(asked.id)
-        # One page, one state: that of a page which was answered before is there already.
+        # One state per page: a page that was already answered has its state in the store.
         state = self._vault.digests("state", f"{asked.id} {browser}")[0]
         verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         try:
             url = await self._provider.login_url(self._place.callback, state, verifier, nonce)
         except Unavailable:
-            denied = Denial("temporarily_unavailable", "nobody can log in now")
+            denied = Denial("temporarily_unavailable", "too many logins are in progress")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(cookie))
-        # Anybody may agree to anything, without an account: whoever does it very often keeps nobody else out.
+        # Consent needs no account: a single address must not block others.
         over = self._waiting.take(state, owner)
         if over is not None:
             await self._vault.delete("away", over)
@@ -160,7 +166,8 @@ class Logins:
             return error_page(_STALE)
         return redirect(url)
 
-    # --- back from the provider -------------------------------------------------------------------------------------
+    # --- redirect of the provider
+    # -----------------------------------------------------------------------------------------
 
     async def callback(self, request: PageRequest) -> PageAnswer:
         if request.method != "GET":
@@ -172,7 +179,7 @@ class Logins:
         state = given.get("state", "")
         away = await self._vault.get("away", state, Away)
         browser = None if away is None else cookie_of(request.headers.get("cookie"), away.cookie)
-        # The cookie first: whoever lures a browser here must not end the login of another one.
+        # The cookie first: a lured browser must not end the login of another one.
         if away is None or browser is None or not hmac.compare_digest(browser, away.browser):
             return error_page(_STALE, 403)
         wanted = away.request
@@ -185,32 +192,32 @@ class Logins:
         except Denial as error:
             return self._refused(wanted.redirect_uri, wanted.state, error, _gone(away.cookie))
         except (Unavailable, StoreError):
-            denied = Denial("temporarily_unavailable", "the provider cannot be asked now")
+            denied = Denial("temporarily_unavailable", "the provider is unavailable")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(away.cookie))
         answer = {"code": code, "state": wanted.state, "iss": self._place.base}
         return redirect(redirect_to(wanted.redirect_uri, answer), _gone(away.cookie))
 
     async def _logged_in(self, given: Mapping[str, str], away: Away, owner: str) -> str:
-        """A code for the client, once the provider has said who the user is."""
+        """Return a code for the client, after the provider has identified the user."""
         await self._provider.check_issuer(given.get("iss"))
         if given.get("error") or not given.get("code"):
-            raise Denial("access_denied", "the provider did not let the user in")
+            raise Denial("access_denied", "the provider refused the login")
         tokens = await self._provider.redeem(given["code"], self._place.callback, away.verifier)
         claims = await self._provider.identify(tokens, away.nonce)
         id = secrets.token_urlsafe(32)
         login = await self._admitted(away.request, claims, tokens, id, owner)
-        await self._vault.put("login", id, login, CODE_SECONDS)  # whoever redeems the code has it for longer
+        await self._vault.put("login", id, login, CODE_SECONDS)  # extended when the code is redeemed
         return self._vault.seal("code", Code(id))
 
     async def _admitted(
         self, wanted: CodeRequest, claims: dict[str, Any], tokens: ProviderTokens, id: str, owner: str
     ) -> Login:
-        """Who has logged in, with the scopes that this user may have."""
+        """Return the login of the user, with the admitted scopes."""
         issuer = (await self._provider.endpoints()).issuer
         subject = self._provider.subject_of(claims)
         if subject is None and claims:
-            raise Denial("server_error", "the provider does not say who the user is")
-        # Where nobody says who it is, each login is somebody of its own, and takes a place of its address.
+            raise Denial("server_error", "the provider did not identify the user")
+        # Without an identity, each login is a separate principal and counts for its address.
         owner, subject = subject or owner, subject or f"login-{digest_of(id)[:16]}"
         scopes = wanted.scopes
         if self._admit is not None:
@@ -236,7 +243,7 @@ class Logins:
     def _refused(
         self, uri: str, state: str | None, error: Denial, headers: tuple[tuple[str, str], ...] = ()
     ) -> PageAnswer:
-        """RFC 6749, 4.1.2.1: the client is told through the browser."""
+        """Redirect an error to the client (RFC 6749, 4.1.2.1)."""
         answer = {
             "error": error.error,
             "error_description": error.description,
@@ -247,7 +254,7 @@ class Logins:
 
 
 class _Spent(Exception):
-    """Somebody came back with this before."""
+    """The record was already used."""
 
 
 def _spend(found: Away) -> Away:
@@ -257,14 +264,14 @@ def _spend(found: Away) -> Away:
 
 
 def cookie_of(header: str | None, name: str) -> str | None:
-    """The value of one cookie; None when it is missing, or there are several of that name."""
+    """Return the value of one cookie; None if it is missing or repeated."""
     pairs = (part.strip().partition("=") for part in (header or "").split(";"))
     found = [value for known, _, value in pairs if known == name]
     return found[0] if len(found) == 1 and found[0].isascii() else None
 
 
 def _cookie(id: str) -> str:
-    # __Host-: set by this very host, over TLS or on this machine, for all of it; no other host can plant one.
+    # __Host-: set by exactly this host, over TLS or on this machine; no other host can set it.
     return f"__Host-dovetail-{id}"
 
 

@@ -1,4 +1,4 @@
-"""What a proxy answers with: pages for users, JSON for clients, and ways to somewhere else."""
+"""Responses of the proxy: HTML pages for users, JSON for clients, and redirects."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ANYBODY: Final = (
     ("access-control-allow-methods", "GET, POST"),
     ("cache-control", "no-store"),
 )
-"""For clients that are web pages: what is answered here needs no cookie and is given to whoever knows a secret."""
-# No form-action: browsers apply it to the redirects that follow, which lead to the provider and to the client.
+"""CORS headers for clients that are web pages: these responses need no cookie."""
+# No form-action: browsers apply it to later redirects, to the provider and the client.
 _NOTHING: Final = "default-src 'none'; base-uri 'none'"
 _PAGE: Final = (
     ("content-security-policy", f"{_NOTHING}; style-src 'unsafe-inline'; frame-ancestors 'none'"),
     ("x-frame-options", "DENY"),
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "same-origin"),  # no-referrer would have browsers send `Origin: null` with the form
+    ("referrer-policy", "same-origin"),  # no-referrer would send `Origin: null` with the form
     ("cache-control", "no-store"),
 )  # fmt: skip
 _STYLE: Final = (
@@ -39,18 +39,18 @@ def json_answer(value: Any, status: int = 200) -> PageAnswer:
 
 
 def page(status: int, title: str, content: str, headers: Sequence[tuple[str, str]] = ()) -> PageAnswer:
-    """A page with ``content``, which is HTML: escape what comes from elsewhere."""
+    """Return a page with the HTML ``content``. Escape values from outside."""
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
     body = f"{head}<style>{_STYLE}</style><h1>{html.escape(title)}</h1>{content}"
     return PageAnswer(status, body.encode(), (*_PAGE, *headers), "text/html; charset=utf-8")
 
 
 def error_page(text: str, status: int = 400, headers: Sequence[tuple[str, str]] = ()) -> PageAnswer:
-    return page(status, "This login cannot go on", f"<p>{html.escape(text)}</p>", headers)
+    return page(status, "This login cannot continue", f"<p>{html.escape(text)}</p>", headers)
 
 
 def redirect(url: str, headers: Sequence[tuple[str, str]] = (), status: int = 303) -> PageAnswer:
-    """See other: what was posted is not posted again."""
+    """Redirect with See Other: the browser does not repeat a POST."""
     lines = (("location", url), ("cache-control", "no-store"), ("referrer-policy", "no-referrer"), *headers)
     return PageAnswer(status, headers=lines)
 
@@ -58,12 +58,12 @@ def redirect(url: str, headers: Sequence[tuple[str, str]] = (), status: int = 30
 def consent_page(
     server: str, client: ProxyClient, request: CodeRequest, fields: dict[str, str], action: str, cookie: str
 ) -> PageAnswer:
-    """Ask the user whether ``client`` may. What the client says of itself is shown as its own words."""
+    """Return the consent page for ``client``. Unverified metadata is marked as such."""
     name = html.escape(_line(client.name or "An application without a name"))
     proved = (
         f"It is described at <b>{html.escape(client.described_at)}</b>."
         if client.described_at
-        else "It has registered itself: <em>nobody has checked its name</em>."
+        else "It registered itself: <em>its name is not verified</em>."
     )
     scopes = "".join(f"<li>{html.escape(scope)}</li>" for scope in request.scopes)
     wants = f"<p>It asks for:</p><ul>{scopes}</ul>" if scopes else ""

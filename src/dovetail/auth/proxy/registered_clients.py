@@ -1,7 +1,7 @@
-"""The clients of a proxy. Nothing is kept of those that register: their id is what they have registered, sealed.
+"""The clients of the proxy. Registrations are not stored: the client id contains the sealed metadata.
 
-So nobody can fill the store by registering, ids outlive restarts, and the secret of a client that wants one is made of
-its id. A client whose id is an https URL is described by the document there (Client ID Metadata Document).
+Registrations therefore cannot fill the store, and ids survive restarts. The secret of a confidential client
+is derived from its id. A client id that is an https URL refers to a Client ID Metadata Document.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .login_records import Named
 from .sealed_records import Vault
 
 REFUSED_SECONDS: Final = 10.0
-"""Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
+"""Seconds for which a refusal is remembered, so that repeated requests do not reach other servers."""
 CLIENT_DOCUMENT_BYTES: Final = 16 << 10
-"""Bytes of a Client ID Metadata Document."""
+"""Size limit of a Client ID Metadata Document in bytes."""
 CLIENT_DOCUMENTS: Final = 1000
-"""Client ID Metadata Documents that are remembered, and as many URLs that have none."""
+"""Cached Client ID Metadata Documents, and as many URLs without one."""
 CLIENT_DOCUMENT_SECONDS: Final = 300.0
-"""Seconds for which a Client ID Metadata Document is remembered."""
+"""Seconds for which a Client ID Metadata Document is cached."""
 CLIENT_DOCUMENT_FETCHES: Final = 64
-"""Client ID Metadata Documents fetched at once; a login that needs one more is refused for the moment."""
+"""Concurrent fetches of Client ID Metadata Documents; further logins are refused for the moment."""
 CLIENT_DOCUMENT_FETCHES_OF_HOST: Final = 4
-"""Client ID Metadata Documents fetched from one host at once."""
+"""Concurrent fetches from one host."""
 
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ _PREFIX = "dt-"
 
 
 class ProxyClients:
-    """Who may ask for codes."""
+    """The clients that may request codes."""
 
     def __init__(
         self, vault: Vault, guard: AddressGuard, schemes: Collection[str], clock: Callable[[], float]
@@ -59,13 +59,13 @@ class ProxyClients:
         self._hosts: Counter[str] = Counter()
 
     def register(self, body: bytes) -> dict[str, Any]:
-        """A new client: what it is told (RFC 7591, 3.2.1).
+        """Register a client and return the response (RFC 7591, 3.2.1).
 
         Raises:
-            Denial: we do not serve such clients.
+            Denial: such clients are not accepted.
         """
         found = read_registration(body, self._schemes)
-        # RFC 7591, 2: a client that does not say otherwise has a secret.
+        # RFC 7591, 2: a client has a secret by default.
         method = found.token_endpoint_auth_method or SECRET_BASIC
         named = Named(found.redirect_uris, found.client_name, method, secrets.token_urlsafe(8))
         client_id = _PREFIX + self._vault.seal("client", named)
@@ -87,11 +87,11 @@ class ProxyClients:
         return told
 
     async def find(self, client_id: str | None) -> ProxyClient:
-        """The client with this id.
+        """Return the client with this id.
 
         Raises:
-            Unrecognised: there is none.
-            Unavailable: its document cannot be had now.
+            Unrecognised: it does not exist.
+            Unavailable: its metadata document is not available.
         """
         if client_id is None or len(client_id) > PARAMETER_LENGTH:
             raise Unrecognised("invalid_client", "the client_id is missing")
@@ -101,18 +101,18 @@ class ProxyClients:
                 return ProxyClient(client_id, named.redirect_uris, named.name, named.method)
         elif client_id.startswith("https://"):
             return await self._described(client_id)
-        raise Unrecognised("invalid_client", "this client is not known: register once more")
+        raise Unrecognised("invalid_client", "unknown client; register again")
 
     async def authenticated(self, form: Mapping[str, str], header: str | None) -> ProxyClient:
-        """The client that sends a form to the token endpoint.
+        """Return the authenticated client of a token request.
 
         Raises:
-            Denial: it is not who it says it is.
+            Denial: the authentication failed.
         """
         basic = basic_credentials(header)
         claimed, secret = basic or (form.get("client_id"), form.get("client_secret"))
         if basic is not None and form.get("client_id") not in (None, claimed):
-            raise Denial("invalid_client", "header and form name different clients", 401)
+            raise Denial("invalid_client", "the header and the form contain different clients", 401)
         try:
             client = await self.find(claimed)
         except Unrecognised as error:
@@ -137,13 +137,15 @@ class ProxyClients:
             try:
                 host = urlsplit(check_document_url(url)).hostname or ""
             except AuthError:
-                raise Unrecognised("invalid_client", "the client_id is no URL of a document") from None
+                raise Unrecognised(
+                    "invalid_client", "the client_id is not a URL of a metadata document"
+                ) from None
             if (
                 len(self._fetching) >= CLIENT_DOCUMENT_FETCHES
                 or self._hosts[host] >= CLIENT_DOCUMENT_FETCHES_OF_HOST
             ):
                 if known is not None:
-                    return known[0]  # whoever keeps us busy with others does not keep out clients we know
+                    return known[0]  # requests for other clients must not block known ones
                 raise Unavailable("too many client metadata documents are being fetched")
             self._hosts[host] += 1
             task = self._fetching[url] = asyncio.get_running_loop().create_task(self._fetch(url))
@@ -154,7 +156,7 @@ class ProxyClients:
         try:
             document = await fetch(url, guard=self._guard, limit=CLIENT_DOCUMENT_BYTES)
         except Unavailable:
-            raise Unrecognised("invalid_client", "the client metadata document cannot be had") from None
+            raise Unrecognised("invalid_client", "the client metadata document is not available") from None
         return read_document(document, url, self._schemes)
 
     def _fetched(self, url: str, host: str, task: asyncio.Task[ProxyClient]) -> None:

@@ -1,8 +1,9 @@
-"""What a proxy keeps between requests, in the server's store and encrypted there.
+"""Encrypted records of the proxy in the server's store.
 
-An entry is named by the digest of a secret and encrypted under a key made of ours and that secret: whoever has the
-store and not the key reads nothing, and neither does whoever has both but not the token. AES-256 in GCM (cryptography,
-extra ``auth``); the name is authenticated with the entry, so that none can be put in another's place.
+The name of an entry is the digest of a secret, and its key is derived from the proxy's key and that secret.
+The store cannot be read without the key, nor with the key but without the token. AES-256 in GCM
+(cryptography, extra ``auth``). The name is authenticated together with the entry, so entries cannot be
+swapped.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] != "cryptography":
         raise
-    raise missing("joserfc", "a proxy for a provider") from None
+    raise missing("joserfc", "the OAuth proxy") from None
 
 R = TypeVar("R", bound=Struct)
 _NONCE = 12
 
 
 class Vault:
-    """Entries of one proxy. The first of ``keys`` encrypts, all of them decrypt."""
+    """The records of one proxy. The first of ``keys`` encrypts, all of them decrypt."""
 
     def __init__(self, keys: Sequence[bytes], store: Store) -> None:
         self._keys = [hmac.digest(key, b"dovetail oauth proxy", "sha256") for key in keys]
         self.store = store
 
-    # --- entries ----------------------------------------------------------------------------------------------------
+    # --- records
+    # --------------------------------------------------------------------------------------------------------
 
     async def put(
         self, kind: str, secret: str, record: Struct, ttl: float, *, only_new: bool = False
@@ -51,7 +53,7 @@ class Vault:
         )
 
     async def get(self, kind: str, secret: str, type: type[R]) -> R | None:
-        """The entry; None when there is none, or none that we have written."""
+        """Return the record, or None if it does not exist or cannot be decrypted."""
         name = _name(kind, secret)
         data = await self.store.get(name)
         return None if data is None else self._decrypt(kind, secret, name, data, type)
@@ -59,9 +61,9 @@ class Vault:
     async def change(
         self, kind: str, secret: str, type: type[R], edit: Callable[[R], R], ttl: float
     ) -> R | None:
-        """The entry as ``edit`` makes it; None when it has gone, and then it stays gone.
+        """Change a record with ``edit``, atomically. Return None if it does not exist.
 
-        ``edit`` sees the entry as it is at that moment: what it raises when somebody else was first is raised.
+        ``edit`` gets the current record and may be called again. Its exceptions are raised.
         """
         name = _name(kind, secret)
         while (data := await self.store.get(name)) is not None:
@@ -76,10 +78,11 @@ class Vault:
     async def delete(self, kind: str, secret: str) -> bool:
         return await self.store.delete(_name(kind, secret))
 
-    # --- what travels -----------------------------------------------------------------------------------------------
+    # --- sealed text
+    # --------------------------------------------------------------------------------------------------------
 
     def seal(self, purpose: str, record: Struct, bound: str = "") -> str:
-        """``record`` as a text that only we can read, good for ``purpose`` and together with ``bound``."""
+        """Return ``record`` as sealed text, valid for ``purpose`` and together with ``bound``."""
         return base64url(self._encrypt(purpose, bound, purpose, record))
 
     def open(self, purpose: str, text: str, type: type[R], bound: str = "") -> R | None:
@@ -87,14 +90,15 @@ class Vault:
             data = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         except ValueError:
             return None
-        # One text, one spelling: others that open too would be other clients with the same rights.
+        # Accept one spelling only: others would be different clients with the same rights.
         return self._decrypt(purpose, bound, purpose, data, type) if base64url(data) == text else None
 
     def digests(self, purpose: str, text: str) -> list[str]:
-        """A secret that belongs to ``text`` and can be made again: under the first key, and under the others."""
+        """Derive a secret from ``text``, with the first key and with the others."""
         return [base64url(_derive(key, purpose, text)) for key in self._keys]
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal
+    # -----------------------------------------------------------------------------------------------------------
 
     def _encrypt(self, kind: str, secret: str, name: str, record: Struct) -> bytes:
         nonce = os.urandom(_NONCE)
@@ -109,7 +113,7 @@ class Vault:
                 )
                 return msgspec.json.decode(plain, type=type)
             except (InvalidTag, ValueError):
-                continue  # of another key, damaged, or of another version
+                continue  # another key, damaged, or another version
         return None
 
 

@@ -1,4 +1,4 @@
-"""Which logins a user has: few at a time, and the last one for work that goes on after its call."""
+"""The logins of each user, of limited number, and the latest one for background work."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .login_records import Held, Login, Reference
 from .sealed_records import Vault
 
 LOGINS_OF_USER: Final = 32
-"""Logins of one user; of one more the one used longest ago is over."""
+"""Logins of one user; beyond that, the least recently used one ends."""
 REFRESH_SECONDS: Final = 30 * 86400.0
-"""Seconds after its last use at which a login ends for good."""
+"""Seconds after its last use at which a login ends."""
 
 
 class Users:
@@ -23,7 +23,7 @@ class Users:
         self._vault = vault
 
     async def used(self, id: str, login: Login) -> list[str]:
-        """This login was made or renewed; the logins that are one too many."""
+        """Record that a login was created or renewed. Return logins beyond the limit."""
         mine = Reference(id, digest_of(login.client_id))
         while True:
             over: list[str] = []
@@ -40,7 +40,7 @@ class Users:
                 return []
 
     async def ended(self, id: str, login: Login) -> None:
-        """This login is over."""
+        """Record that a login has ended."""
         key = _key(login.issuer, login.subject)
         left = await self._vault.change(
             "user",
@@ -50,11 +50,11 @@ class Users:
             REFRESH_SECONDS,
         )
         if left is not None and not left.logins:
-            # Somebody may log in just now: then the last login is not found by name, and is good all the same.
+            # A concurrent login may be missing in the list; it is valid nevertheless.
             await self._vault.delete("user", key)
 
     async def last(self, issuer: str, subject: str, client_id: str) -> str | None:
-        """The login used last of a user with a client."""
+        """Return the most recently used login of a user with a client."""
         held = await self._vault.get("user", _key(issuer, subject), Held)
         client = digest_of(client_id)
         logins = [] if held is None else [one.login for one in held.logins if one.client == client]

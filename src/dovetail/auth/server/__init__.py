@@ -1,4 +1,4 @@
-"""The server's half: who verifies tokens, and what callers without a good one are told.
+"""Server-side authorization: token verification and challenges.
 
-Start with `verifier`, what every verifier is; `gate` asks them for each request over HTTP.
+Start with `verifier`, the base of all verifiers; `authenticate` runs them for each HTTP request.
 """

@@ -1,8 +1,8 @@
-"""Who sends a request over HTTP, and what is said to those who may not.
+"""Authentication of HTTP requests, and challenges for refused ones.
 
-A gate looks at the head of a request alone: before a body is read, on every request, in sessions too. The token comes
-from a header and from nowhere else; it is handed to the verifiers, and neither kept nor logged nor passed on. While the
-request is served, whoever exchanges tokens finds it in `proven.py`.
+It uses the request headers only, before the body is read, on every request, in sessions too. The token comes
+from one header and is passed to the verifiers; it is not stored, logged or forwarded. During the request,
+token exchange finds it in `current_token`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .verifier import InvalidToken, Unavailable, as_verifier
 from .verifier_routes import Page, PageAnswer, PageRequest
 
 LONGEST_TOKEN: Final = 16 << 10
-"""Characters of an Authorization header; a longer one is refused without reading it."""
+"""Characters of an Authorization header; a longer one is refused."""
 
 
 class Head(Protocol):
-    """What a gate looks at."""
+    """The used parts of a request head."""
 
     method: str
     path: str
@@ -42,20 +42,20 @@ class Head(Protocol):
 
 
 class Asked(Head, Protocol):
-    """What a page looks at."""
+    """The request data that pages use."""
 
     @property
     def query(self) -> str: ...
 
 
 class NoToken(DovetailError):
-    """The caller has not said who it is."""
+    """The request has no token."""
 
     kind = "authentication_failed"
 
 
 class Gate:
-    """The verifiers of one app, and what its metadata says."""
+    """The verifiers of one app, and its metadata."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Gate:
         whole = as_verifier(auth)
         self._verifiers = tuple(whole.members())
         self.pages: dict[str, Page] = {}
-        """What the verifiers answer themselves, by path."""
+        """The pages of the verifiers, by path."""
         for one in self._verifiers:
             one.attach(store)
             self.pages |= one.pages(path)
@@ -79,7 +79,7 @@ class Gate:
         self._proofs: Proofs | None = Proofs(store, nonces=nonces) if proves else None
         named = [one.header for one in self._verifiers] + (["dpop"] if self._proofs is not None else [])
         self.headers: tuple[str, ...] = tuple(dict.fromkeys(named))
-        """Where tokens come from, in lower case."""
+        """The headers that may contain a token, in lower case."""
         self._name = name
         self._path = path
         self._resource = resource or whole.audience
@@ -89,17 +89,17 @@ class Gate:
             self._described |= one.described
 
     async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
-        """The answer of a page to a request for it."""
+        """Return the response of a verifier's page."""
         owner = quota_owner(None, head.scope)
         request = PageRequest(head.method, head.query, head.headers, body, offered, owner)
         return await self.pages[head.path](request)
 
     async def enter(self, head: Head) -> Principal:
-        """Who sends this request.
+        """Return the principal of this request.
 
         Raises:
-            NoToken, InvalidToken, MissingScope: not somebody to be served. `challenge` has what to say.
-            Unavailable: it cannot be told now.
+            NoToken, InvalidToken, MissingScope: the request is refused. `challenge` returns the header.
+            Unavailable: the token cannot be verified now.
         """
         refusal: DovetailError | None = None
         away: Unavailable | None = None
@@ -115,32 +115,36 @@ class Gate:
                 refusal = error
                 continue
             except Unavailable as error:
-                away = error  # another verifier may do without whoever is away
+                away = error  # another verifier may be available
                 continue
             if principal is None:
-                refusal = InvalidToken("the token is not accepted")
+                refusal = InvalidToken("no verifier accepts the token")
             elif verifier.scopes and not principal.scopes.issuperset(verifier.scopes):
                 refusal = MissingScope(frozenset(verifier.scopes))
             else:
                 if verifier.header == "authorization":
                     proof.set((principal, token))
                 return principal
-        raise away or refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
+        raise (
+            away
+            or refusal
+            or NoToken("authentication required: send a token in the header Authorization: Bearer …")
+        )
 
     async def _prove(self, head: Head, token: str, principal: Principal) -> None:
-        """Raises `InvalidToken`: the token is bound to a key, and the caller has not proved that he has it."""
+        """Check the DPoP proof of a bound token. Raises: InvalidToken."""
         if self._proofs is None or not _is_proved(head.headers):
             raise InvalidProof("the token is bound to a key (cnf): send it with the scheme DPoP, and a proof")
         places = [f"{self._origin(head)}{head.prefix}{head.path}"]
         if self._resource is not None and resource.is_url(self._resource):
-            # Behind a proxy we do not know how we were called; this is what we are called.
+            # The external URL is unknown when running under a proxy; the configured audience is used too.
             places = [f"{oauth_urls.origin(self._resource)}{head.prefix}{head.path}"]
             if head.path.rstrip("/") == self._path.rstrip("/"):
                 places.append(self._resource)
         await self._proofs.check(head.headers.get("dpop"), token, principal, head.method, places)
 
     def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
-        """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""
+        """Return ``WWW-Authenticate`` for ``error``. ``offered`` are the scopes of all components."""
         basic = self._basic
         code = _error_code(error)
         wanted = error.scopes | basic if isinstance(error, MissingScope) else basic or offered
@@ -156,11 +160,11 @@ class Gate:
         return write(said)
 
     def nonce(self, error: DovetailError) -> str | None:
-        """The value of ``DPoP-Nonce`` beside the challenge for ``error``; None where it needs none."""
+        """Return ``DPoP-Nonce`` for ``error``, or None."""
         return None if self._proofs is None or not isinstance(error, InvalidProof) else self._proofs.nonce()
 
     def metadata(self, head: Head, offered: Iterable[str]) -> bytes:
-        """The metadata document; whoever asks for it needs no token."""
+        """Return the metadata document, which needs no token."""
         scopes = sorted(self._basic.union(offered))
         algorithms = () if self._proofs is None else ALGORITHMS
         where = self._resource or self._url(head)
@@ -168,13 +172,13 @@ class Gate:
 
     @property
     def _basic(self) -> frozenset[str]:
-        """Scopes that every caller needs."""
+        """Return the scopes that every caller needs."""
         return frozenset(scope for one in self._verifiers for scope in one.scopes)
 
     def _metadata_url(self, head: Head) -> str:
         if self._resource is not None and resource.is_url(self._resource):
             return resource.metadata_url(self._resource)
-        # Below a prefix only what lies below it reaches us; the header may name any place.
+        # Below a prefix only URLs with that prefix reach this app; the header may name any URL.
         origin = self._origin(head)
         return f"{origin}{head.prefix}{resource.WELL_KNOWN}{self._path}"
 
@@ -183,7 +187,7 @@ class Gate:
 
     @staticmethod
     def _origin(head: Head) -> str:
-        """Where the caller has found us, in its own words: nobody but the caller hears them."""
+        """Return the origin in the caller's request. It is only sent back to the caller."""
         scheme = {"ws": "http", "wss": "https"}.get(
             head.scope.get("scheme", "http"), head.scope.get("scheme", "http")
         )
@@ -191,33 +195,33 @@ class Gate:
 
 
 def _error_code(error: DovetailError) -> str | None:
-    """The ``error`` of a challenge (RFC 6750, 3.1; RFC 9449, 7.1)."""
+    """Return the ``error`` of a challenge (RFC 6750, 3.1; RFC 9449, 7.1)."""
     if isinstance(error, NoToken):
         return None
     if isinstance(error, MissingNonce):
         return "use_dpop_nonce"
     if isinstance(error, InvalidProof):
         return "invalid_dpop_proof"
-    # Another token of the same user would not help: the caller is known, and may not.
+    # The caller is known, and another token of the same user would not help.
     return "insufficient_scope" if http_status(error.kind) == 403 else "invalid_token"
 
 
 def plain_challenge(error: DovetailError) -> str:
-    """What is said where no verifier is set, but a component asks for scopes."""
+    """Return the challenge of a server without verifiers whose components require scopes."""
     scopes = error.scopes if isinstance(error, MissingScope) else ()
     return write(bearer(scope=scope_text(scopes), error="insufficient_scope", description=error.message))
 
 
 def _is_proved(headers: Mapping[str, str]) -> bool:
-    """Whether the caller says that a proof comes with its token (RFC 9449, 7.1)."""
+    """Return whether the request contains a DPoP proof (RFC 9449, 7.1)."""
     return headers.get("authorization", "")[:5].lower() == "dpop "
 
 
 def _token(headers: Mapping[str, str], name: str, proves: bool) -> str | None:
-    """The token in this header; None when there is none.
+    """Return the token in this header, or None.
 
     Raises:
-        InvalidToken: there is something, but no token.
+        InvalidToken: the header is malformed.
     """
     value = headers.get(name)
     if value is None:
@@ -228,9 +232,9 @@ def _token(headers: Mapping[str, str], name: str, proves: bool) -> str | None:
         return value or None
     scheme, _, token = value.partition(" ")
     if scheme.lower() != "bearer" and not (proves and scheme.lower() == "dpop"):
-        return None  # another scheme: nobody here asked for it
+        return None  # another scheme
     token = token.strip(" ")
-    # RFC 6750, 2.1, as far as it matters: verifiers know their tokens, and a pattern costs more than they do.
+    # RFC 6750, 2.1, simplified: verifiers validate their tokens, and a pattern would be slower.
     if not token or not token.isascii() or " " in token or "," in token:
-        raise InvalidToken("what follows the word Bearer is no token")
+        raise InvalidToken("the value after Bearer is not a valid token")
     return token

@@ -1,4 +1,4 @@
-"""Who is at the other end where there are no headers: a client certificate, or a token in the environment."""
+"""Authentication of connections without headers: a client certificate, or a token in the environment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from ...errors import DovetailError
 from .verifier import as_verifier
 
 TOKEN: Final = "DOVETAIL_TOKEN"
-"""The variable a client sets for the server it starts."""
+"""The environment variable that a client sets for the server it starts."""
 
 
 def certificate_principal(certificate: Mapping[str, Any] | None) -> Principal | None:
-    """Who a verified certificate (as `ssl` gives it) belongs to: its common name, or else its first other name."""
+    """Return the principal of a verified certificate (as from `ssl`): its common name, or first alternative
+    name.
+    """
     if not certificate:
         return None
     names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in ("URI", "email", "DNS")]
@@ -31,10 +33,10 @@ def certificate_principal(certificate: Mapping[str, Any] | None) -> Principal | 
 
 
 async def environment_principal(auth: Any) -> Principal | None:
-    """Who has started us, by the token in the environment; None without one. Nothing else is asked of a pipe.
+    """Return the principal of the token in the environment; None without a token.
 
     Raises:
-        DovetailError: there is a token, and it is not good.
+        DovetailError: the token is not valid.
     """
     token = os.environ.get(TOKEN)
     if auth is None or not token:
@@ -47,7 +49,7 @@ async def environment_principal(auth: Any) -> Principal | None:
 
 
 async def token_principal(auth: Any, token: str, scope: Mapping[str, Any]) -> Principal:
-    """The principal of ``token`` on a connection without headers.
+    """Return the principal of ``token`` on a connection without headers.
 
     Raises:
         DovetailError: no verifier accepts the token.
@@ -62,7 +64,7 @@ async def token_principal(auth: Any, token: str, scope: Mapping[str, Any]) -> Pr
         if found is None:
             continue
         if "cnf" in found.claims:
-            reason = "it is bound to a key, which cannot be proved here"
+            reason = "it is bound to a key, and DPoP is not available on this transport"
         elif missing := set(verifier.scopes) - found.scopes:
             reason = f"it lacks the scopes {', '.join(sorted(missing))}"
         else:
@@ -75,5 +77,5 @@ def _part(name: Any, wanted: str) -> str | None:
 
 
 def _name(name: Any) -> str:
-    """A distinguished name on one line."""
+    """Return a distinguished name on one line."""
     return ",".join(f"{kind}={value}" for parts in name for kind, value in parts)

@@ -1,4 +1,4 @@
-"""The token by which a caller was let in: for whoever exchanges it while its request is served, and for nobody else."""
+"""The verified token of the current request, for token exchange."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from ...core.principal import Principal
 
 proof: ContextVar[tuple[Principal, str] | None] = ContextVar("dovetail_proof", default=None)
-"""Who was let in here, and the bearer token that said so. Neither kept nor shown."""
+"""The principal and its bearer token. Not stored or shown."""
 
 
 def proof_of(principal: Principal | None) -> str | None:
-    """The verified token by which ``principal`` was let in here; None where something else said who it is."""
+    """Return the verified token of ``principal``, or None if it was authenticated otherwise."""
     found = proof.get()
     return found[1] if found is not None and found[0] is principal else None

@@ -1,4 +1,4 @@
-"""Which of many goes when there is one too many: never one of those who have little because of one who has much."""
+"""Fair eviction: when a table is full, the owner with most entries loses its oldest one."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections import Counter
 
 
 class FairPlaces:
-    """At most ``limit`` names, each of an owner. Of one too many the oldest goes of whoever has most.
+    """At most ``limit`` names with owners. Beyond that, the owner with most names loses its oldest.
 
-    A share for each owner would leave several of them enough to push out the rest: here each of those who fill all
-    pushes out the own first, and others lose something only once there are as many owners as places.
+    With a fixed share per owner, several owners together could evict all others. Here each owner first evicts
+    its own names; others lose one only if there are as many owners as entries.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._owners: dict[str, str] = {}
-        """By name, the one used longest ago first."""
+        """By name, least recently used first."""
         self._counts: Counter[str] = Counter()
 
     def take(self, name: str, owner: str) -> str | None:
-        """``name`` is the newest from now on; the one that has to go, and is forgotten here, if one has to."""
+        """Make ``name`` the newest. Return the evicted name, if any."""
         self.free(name)
         self._owners[name] = owner
         self._counts[owner] += 1

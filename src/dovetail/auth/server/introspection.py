@@ -1,4 +1,4 @@
-"""Tokens that say nothing by themselves: their authorization server is asked (RFC 7662), and believed for a while."""
+"""`IntrospectionVerifier`: verify opaque tokens at the authorization server (RFC 7662), with a cache."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .verified_tokens import REFUSED_SECONDS, TOKENS_VERIFIED, VerifiedTokens
 from .verifier import InvalidToken, Scope, Unavailable, Verifier
 
 INTROSPECTION_SECONDS: Final = 60.0
-"""Seconds for which the answer of an introspection is believed, if the token lives that long."""
+"""Seconds for which a positive response is cached, at most until the token expires."""
 INTROSPECTIONS: Final = 64
-"""Questions to one introspection endpoint at once; a caller more is asked to come back."""
+"""Concurrent requests to one introspection endpoint; further callers are asked to retry."""
 
 
 class IntrospectionVerifier(Verifier):
-    """Accepts tokens that the introspection ``endpoint`` calls active and that are meant for ``audience``.
+    """Accepts tokens that the introspection ``endpoint`` reports as active and issued for ``audience``.
 
-    An answer is believed for ``ttl`` seconds, and never beyond the end of the token. The same token is asked for once,
-    however many requests bring it.
+    A response is cached for ``ttl`` seconds, at most until the token expires. Concurrent requests with one
+    token cause one introspection.
 
     Raises:
-        ValueError: an argument cannot be used; the text says which.
+        ValueError: an argument is not valid.
     """
 
     proves = True
@@ -87,9 +87,9 @@ class IntrospectionVerifier(Verifier):
             raise InvalidToken("the token is not active")
         task = self._asking.get(token)
         if task is None:
-            # Whoever brings tokens that nobody ever knew keeps out others like that, and no one else.
+            # Unknown tokens only block other unknown tokens, not verified callers.
             if len(self._asking) >= INTROSPECTIONS and not self._verified.knew(token):
-                raise Unavailable("too many tokens are being asked for")
+                raise Unavailable("too many concurrent introspection requests")
             task = self._asking[token] = asyncio.get_running_loop().create_task(self._ask(token))
             task.add_done_callback(lambda done: self._done(token, done))
         try:
@@ -100,7 +100,7 @@ class IntrospectionVerifier(Verifier):
     def _done(self, token: str, task: asyncio.Task[Principal | None]) -> None:
         del self._asking[token]
         if not task.cancelled():
-            task.exception()  # whoever asked has heard of it, or has gone
+            task.exception()  # mark as retrieved
 
     async def _ask(self, token: str) -> Principal | None:
         form = {"token": token, "token_type_hint": "access_token"}

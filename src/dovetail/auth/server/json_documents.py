@@ -1,4 +1,6 @@
-"""JSON documents that servers need: keys, metadata, introspection, a provider's tokens. No redirect is followed."""
+"""Fetch JSON documents for servers: keys, metadata, introspection, provider tokens. Redirects are not
+followed.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from ..core.auth_errors import AuthError
 from .verifier import Unavailable
 
 DOCUMENT_BYTES: Final = 512 << 10
-"""Bytes of a key set, of metadata, and of the answer of an introspection."""
+"""Size limit of a key set, of metadata, and of an introspection response."""
 DOCUMENT_SECONDS: Final = 10.0
-"""Seconds one of them may take, from the connection to the last byte."""
+"""Timeout of one request in seconds, including the response body."""
 
 
 log = logging.getLogger("dovetail.auth")
@@ -32,15 +34,15 @@ async def fetch(
     headers: Mapping[str, str] | None = None,
     limit: int = DOCUMENT_BYTES,
 ) -> dict[str, Any]:
-    """The JSON object at ``url``, by GET or, with a ``form``, by POST.
+    """Fetch the JSON object at ``url``, by GET or, with a ``form``, by POST.
 
     Raises:
-        Unavailable: it cannot be fetched, or is something else; the log says what.
+        Unavailable: the request failed or returned something else; the log has the details.
     """
     status, found = await ask(url, guard=guard, form=form, headers=headers, limit=limit)
     if status != 200:
-        log.warning("%s cannot be had: status %s", url, status)
-        raise Unavailable("the authorization server cannot be asked now")
+        log.warning("document not available url=%s status=%s", url, status)
+        raise Unavailable("the authorization server is unavailable")
     return found
 
 
@@ -52,10 +54,10 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     limit: int = DOCUMENT_BYTES,
 ) -> tuple[int, dict[str, Any]]:
-    """The status and the JSON object that ``url`` answers with; an error without JSON has an empty object.
+    """Return the status and the JSON object of a response; an error without JSON has an empty object.
 
     Raises:
-        Unavailable: the answer is missing or is something else; the log says what.
+        Unavailable: the request failed or returned something else; the log has the details.
     """
     lines = {"Accept": "application/json", **(headers or {})}
     if form is not None:
@@ -73,8 +75,8 @@ async def ask(
         )
         return answer.status, _read(answer)
     except (DovetailError, OSError) as error:
-        log.warning("%s cannot be had: %s", url, error)
-        raise Unavailable("the authorization server cannot be asked now") from None
+        log.warning("document not available url=%s: %s", url, error)
+        raise Unavailable("the authorization server is unavailable") from None
 
 
 def _read(answer: Fetched) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""JSON Web Tokens of one issuer (RFC 7519, RFC 9068), with its keys given or found."""
+"""`JwtVerifier`: verify JSON Web Tokens of one issuer (RFC 7519, RFC 9068)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ASYMMETRIC: Final = (
 )  # fmt: skip
 _SYMMETRIC: Final = ("HS256", "HS384", "HS512")
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
-"""What an access token may call itself; proofs, grants and logout tokens call themselves otherwise."""
+"""Accepted ``typ`` values of access tokens; proofs, grants and logout tokens have others."""
 
 
 class JwtVerifier(Verifier):
-    """Accepts tokens that ``issuer`` has signed for ``audience``.
+    """Accepts tokens signed by ``issuer`` for ``audience``.
 
-    ``keys`` is a JWK set; without it keys come from ``jwks_uri``, or from where the issuer's metadata says. ``scopes``
-    are those every caller needs, ``implies`` says which scopes include others. An audience in a list is fine unless
-    ``exclusive``. There is no leeway: clocks agree, or tokens live a second longer.
+    ``keys`` is a JWK set; otherwise keys are fetched from ``jwks_uri``, or from the URL in the issuer's
+    metadata. ``scopes`` are required of every caller, ``implies`` lists scopes that include others. Further
+    audiences are allowed unless ``exclusive``. Clocks get no leeway.
 
     Raises:
-        ValueError: an argument cannot be used; the text says which.
+        ValueError: an argument is not valid. The message says which.
     """
 
     proves = True
@@ -86,8 +86,8 @@ class JwtVerifier(Verifier):
             keys = self._given.find(algorithm, kid)
         elif _issuer(token) == self.issuers[0]:
             keys = await self._fetched.find(algorithm, kid)
-        else:  # whose keys nobody has to look for, or to wait for
-            raise InvalidToken("the token is of another issuer")
+        else:  # needs no key lookup
+            raise InvalidToken("the issuer of the token (iss) is not accepted")
         if not keys:
             raise InvalidToken("the token is signed with an unknown key")
         try:
@@ -95,31 +95,31 @@ class JwtVerifier(Verifier):
         except Refused as error:
             raise InvalidToken(str(error), kind=error.kind) from None
         assert principal.expires is not None
-        # A key that was taken back shows when keys are fetched again; until then at most is what it signed believed.
+        # A removed key takes effect when keys are fetched again, at the latest when cached tokens expire.
         until = principal.expires if self._given is not None else min(principal.expires, now + KEYS_SECONDS)
         self._verified.keep(token, principal, until)
         return principal
 
     def _header(self, token: str) -> tuple[str, str | None]:
-        """What the token says about its signature, before anything of it is believed."""
+        """Return algorithm and key id of the unverified header."""
         if token.count(".") != 2:
-            raise InvalidToken("the token is no signed JWT")
+            raise InvalidToken("the token is not a signed JWT")
         try:
             header = msgspec.json.decode(_decoded(token.partition(".")[0]), type=dict[str, Any])
         except (ValueError, RecursionError):
             raise InvalidToken("the header of the token cannot be read") from None
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
-            raise InvalidToken("the token is signed with an algorithm that is not accepted")
+            raise InvalidToken("the signature algorithm of the token is not accepted")
         if (kind.lower() if isinstance(kind, str) else kind) not in _TYPES:
-            raise InvalidToken("the token is no access token (typ)")
+            raise InvalidToken("the token is not an access token (typ)")
         if "crit" in header or not (kid is None or isinstance(kid, str)):
-            raise InvalidToken("the header of the token asks for what is not supported")
+            raise InvalidToken("the header of the token has members that are not supported")
         return algorithm, kid
 
 
 def _issuer(token: str) -> Any:
-    """Who is said to have signed the token, before anything of it is believed."""
+    """Return the unverified issuer of the token."""
     try:
         return msgspec.json.decode(_decoded(token.split(".")[1]), type=dict[str, Any]).get("iss")
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def _issuer(token: str) -> Any:
 
 
 def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
-    """The claims, once the signature has been found good."""
+    """Return the claims after verifying the signature."""
     for key in keys:
         payload = payload_of(token, key, algorithm)
         if payload is None:
@@ -136,7 +136,7 @@ def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
             return msgspec.json.decode(payload, type=dict[str, Any])
         except (ValueError, RecursionError):
             raise InvalidToken("the claims of the token cannot be read") from None
-    raise InvalidToken("the signature of the token is wrong")
+    raise InvalidToken("the signature of the token is not valid")
 
 
 def _decoded(text: str) -> bytes:
@@ -146,12 +146,12 @@ def _decoded(text: str) -> bytes:
 
 
 def _algorithms(given_: Sequence[str] | None, *, given: bool) -> frozenset[str]:
-    """The algorithms to accept; secrets that both sides know only where the author names them and gives the key."""
+    """Return the accepted algorithms. Symmetric ones only if named together with their key."""
     chosen = frozenset(ASYMMETRIC if given_ is None else given_)
     wrong = chosen - frozenset(ASYMMETRIC) - (frozenset(_SYMMETRIC) if given else frozenset())
     if wrong or not chosen:
-        names = ", ".join(sorted(wrong)) or "none at all"
-        raise ValueError(f"algorithms cannot be {names}: use some of {', '.join(ASYMMETRIC)}")
+        names = ", ".join(sorted(wrong)) or "an empty list"
+        raise ValueError(f"unsupported algorithms: {names}; use some of {', '.join(ASYMMETRIC)}")
     return chosen
 
 

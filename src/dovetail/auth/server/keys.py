@@ -1,7 +1,7 @@
-"""The keys that tokens are signed with: given, or fetched and kept, with one refresh at a time.
+"""Keys that verify token signatures: given, or fetched and cached, with one refresh at a time.
 
-A token with a key we do not know makes us look for new keys, because that is how rotation shows. Who sends many such
-tokens does not make us look more often: keys that were not found are remembered, and fetches have a budget.
+An unknown key id triggers a refresh, because keys rotate. Unknown key ids are remembered and refreshes are
+limited, so tokens with unknown keys cannot cause many requests.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ except ModuleNotFoundError as error:
     raise missing("joserfc", "verifying tokens") from None
 
 KEYS_SECONDS: Final = 600.0
-"""Seconds after which a key set is fetched again, although nothing seems to be missing."""
+"""Seconds after which a key set is fetched again."""
 KEYS_PATIENCE: Final = 1.0
-"""Seconds that a caller waits for newer keys while there are older ones."""
+"""Seconds that a caller waits for newer keys if there are older ones."""
 KEYS_READ: Final = 64
-"""Keys of one set that are read."""
+"""Keys that are read of one set."""
 KEYS_TRIED: Final = 8
-"""Keys that are tried on a token that names none."""
+"""Keys that are tried on a token without a key id."""
 KEY_REFRESHES: Final = 5
-"""Fetches of a key set in a row because of unknown keys; then one each `REFUSED_SECONDS`."""
+"""Consecutive fetches because of unknown keys; then one per `REFUSED_SECONDS`."""
 
 
 Key = ECKey | RSAKey | OKPKey | OctKey
@@ -49,19 +49,19 @@ _TYPES: dict[str, type[ECKey] | type[RSAKey] | type[OKPKey] | type[OctKey]] = {
 
 
 class KeySet:
-    """Keys by name. An algorithm is never used with a key of another type: ``alg`` decides which are looked at."""
+    """Keys by id. An algorithm is only used with keys of its type."""
 
     def __init__(self, document: Mapping[str, Any] | str | bytes) -> None:
         if isinstance(document, str | bytes):
             document = cast("Mapping[str, Any]", msgspec.json.decode(document))
         listed: Any = document.get("keys") if "keys" in document else [document]
         if not isinstance(listed, list):
-            raise ValueError("a key set is an object with a list of keys")
+            raise ValueError("a key set must be an object with a list of keys")
         found = [_import(one) for one in cast("list[Any]", listed)[:KEYS_READ]]
         self._keys = [pair for pair in found if pair is not None]
 
     def find(self, algorithm: str, kid: str | None) -> list[Key]:
-        """The keys that a token with this header may be signed with."""
+        """Return the keys that may have signed a token with this header."""
         wanted = kty_of(algorithm)
         fitting = [
             key
@@ -77,7 +77,7 @@ class KeySet:
 
 
 class FetchedKeys:
-    """The keys at ``jwks_uri``, or at the place that the metadata of ``issuer`` names."""
+    """The keys at ``jwks_uri``, or at the URL in the metadata of ``issuer``."""
 
     def __init__(
         self, issuer: str, jwks_uri: str | None, clock: Callable[[], float], changed: Callable[[], None]
@@ -96,10 +96,10 @@ class FetchedKeys:
         self._task: asyncio.Task[None] | None = None
 
     async def find(self, algorithm: str, kid: str | None) -> list[Key]:
-        """The keys for this header; none when nobody knows such a key.
+        """Return the keys for this header; empty if unknown.
 
         Raises:
-            Unavailable: they cannot be had now.
+            Unavailable: they cannot be fetched now.
         """
         now = self._clock()
         if self._keys is None or now - self._fetched >= KEYS_SECONDS:
@@ -117,7 +117,7 @@ class FetchedKeys:
         return found
 
     def _may_look(self, now: float) -> bool:
-        """Spend one of the fetches that unknown keys are worth."""
+        """Use one of the limited fetches for unknown keys."""
         self._budget = min(KEY_REFRESHES, self._budget + (now - self._spent) / REFUSED_SECONDS)
         self._spent = now
         if self._budget < 1:
@@ -126,16 +126,16 @@ class FetchedKeys:
         return True
 
     async def _refresh(self, now: float) -> None:
-        """Fetch the keys, or wait for who is fetching them. Old ones stay good when that fails."""
+        """Fetch the keys, or wait for a running fetch. Old keys stay valid if it fails."""
         if self._task is None:
             if now < self._failed:
                 if self._keys is not None:
                     return
-                raise Unavailable("the authorization server cannot be asked now")
+                raise Unavailable("the authorization server is unavailable")
             self._task = asyncio.get_running_loop().create_task(self._fetch())
             self._task.add_done_callback(self._done)
         task = self._task
-        # A server that does not answer holds up nobody for long who can do without.
+        # Do not wait long for an unresponsive server if older keys are available.
         await asyncio.wait((task,), timeout=None if self._keys is None else KEYS_PATIENCE)
         if self._keys is None:
             task.result()
@@ -154,7 +154,7 @@ class FetchedKeys:
         except ValueError:
             raise Unavailable("the authorization server has no readable keys") from None
         if self._keys is not None and not self._keys.names() <= keys.names():
-            self._changed()  # a key was taken back: what it has signed is not good any more
+            self._changed()  # a key was removed: tokens signed with it are no longer valid
         self._keys, self._fetched = keys, self._clock()
 
     async def _discover(self) -> str:
@@ -171,11 +171,11 @@ class FetchedKeys:
 
 
 class _Registry(JWSRegistry):
-    max_header_length = LONGEST_TOKEN  # a key may stand in it; the whole has its bound already
+    max_header_length = LONGEST_TOKEN  # it may contain a key; the size of the whole token is limited already
 
 
 def payload_of(token: str, key: Key, algorithm: str) -> bytes | None:
-    """What ``key`` has signed; None when it has not. Header members nobody knows are no reason (RFC 7515, 4)."""
+    """Return the payload signed by ``key``, or None. Unknown header members are ignored (RFC 7515, 4)."""
     registry = _Registry(algorithms=[algorithm], strict_check_header=False)
     try:
         return jws.deserialize_compact(token, key, registry=registry).payload or b""
@@ -184,7 +184,7 @@ def payload_of(token: str, key: Key, algorithm: str) -> bytes | None:
 
 
 def kty_of(algorithm: str) -> str:
-    """The type of the keys that ``algorithm`` uses."""
+    """Return the key type of ``algorithm``."""
     if algorithm.startswith(("RS", "PS")):
         return "RSA"
     if algorithm.startswith("ES"):
@@ -193,13 +193,13 @@ def kty_of(algorithm: str) -> str:
 
 
 def import_key(jwk: dict[str, Any]) -> Key | None:
-    """A public key that verifies; None when it is none."""
+    """Return a public verification key, or None."""
     found = _import(jwk)
     return None if found is None else found[0]
 
 
 def _import(jwk: Any) -> tuple[Key, dict[str, Any]] | None:
-    """A key that verifies; None for all others: a set may hold what somebody else needs."""
+    """Return a verification key, or None for others: a set may contain keys for other uses."""
     if not isinstance(jwk, dict):
         return None
     members = cast("dict[str, Any]", jwk)

@@ -1,4 +1,4 @@
-"""Tokens and keys that are known beforehand: kept as digests, found in a time that tells nothing."""
+"""Static tokens and API keys: stored as digests, looked up without a timing leak."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .verifier import InvalidToken, Scope, Verifier
 
 
 class StaticTokens(Verifier):
-    """Accepts these bearer tokens: ``StaticTokens({"s3cret": Principal("ci")})``; for tests, scripts and small teams.
+    """Accepts these bearer tokens: ``StaticTokens({"s3cret": Principal("ci")})``; for tests, scripts and
+    small teams.
 
-    ``issuers`` are only told to clients, as where they could log in.
+    ``issuers`` are only published in the metadata.
     """
 
     def __init__(
@@ -34,11 +35,11 @@ class StaticTokens(Verifier):
         """
         super().__init__(scopes=scopes)
         self.issuers, self.audience = tuple(issuers), audience
-        # A keyed digest cannot be foreseen, so the time a look-up takes says nothing about how near a guess was.
+        # A keyed digest is unpredictable, so the lookup time reveals nothing about a guess.
         self._key = secrets.token_bytes(32)
         self._known = {self._digest(token): _principal(who) for token, who in tokens.items()}
         if self._digest("") in self._known:
-            raise ValueError("an empty token would let everybody in")
+            raise ValueError("a token must not be empty")
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         found = self._known.get(self._digest(token))
@@ -48,14 +49,14 @@ class StaticTokens(Verifier):
 
     what = "token"
     unknown = "invalid_token"
-    """The kind of the refusal of one that is not known."""
+    """The error kind of an unknown token."""
 
     def _digest(self, token: str) -> bytes:
         return hashlib.blake2b(token.encode("utf-8", "surrogateescape"), key=self._key).digest()
 
 
 class ApiKeys(StaticTokens):
-    """Accepts these keys in a header of their own: ``ApiKeys({"k3y": Principal("ci")}, header="X-API-Key")``."""
+    """Accepts these keys in a separate header: ``ApiKeys({"k3y": Principal("ci")}, header="X-API-Key")``."""
 
     what = "API key"
     unknown = "invalid_credentials"

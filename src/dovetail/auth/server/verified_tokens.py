@@ -1,4 +1,4 @@
-"""What was found out about tokens, for as long as that is good: bounded, and without the tokens themselves."""
+"""A bounded cache of verified tokens, without the tokens themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core.principal import Principal
 REFUSED_SECONDS: Final = 10.0
 """Seconds for which a refusal is remembered, so that repeated requests cost the other side nothing."""
 TOKENS_VERIFIED: Final = 10_000
-"""Tokens whose verification one verifier remembers."""
+"""Verified tokens that one verifier caches."""
 TOKENS_VERIFIED_BYTES: Final = 32 << 20
-"""Bytes, as JSON, of the claims of all remembered tokens."""
+"""Bytes, as JSON, of the claims of all cached tokens."""
 
 
 class VerifiedTokens:
-    """Principals by token. Of two that do not fit together the older makes room."""
+    """Principals by token digest. The oldest are evicted."""
 
     __slots__ = ("_kept", "_key", "_limit", "_size")
 
@@ -30,19 +30,19 @@ class VerifiedTokens:
         self._size = 0
 
     def find(self, token: str, now: float) -> tuple[Principal | None, float, int] | None:
-        """What is known of ``token``, until when, and its size; None when nothing is. No principal: it is not good."""
+        """Return the principal, expiry and size of a cached token; None if unknown. No principal: not valid."""
         found = self._kept.get(hashlib.blake2b(token.encode(), key=self._key).digest())
         return found if found is not None and found[1] > now else None
 
     def knew(self, token: str) -> bool:
-        """Whether anything was ever found out about ``token`` that is not forgotten yet, be it over or not."""
+        """Return whether ``token`` is in the cache, expired or not."""
         return hashlib.blake2b(token.encode(), key=self._key).digest() in self._kept
 
     def keep(self, token: str, principal: Principal | None, until: float) -> None:
-        """Remember what was found out, until the time ``until``."""
+        """Cache the result until the time ``until``."""
         kept = self._kept
         digest = hashlib.blake2b(token.encode(), key=self._key).digest()
-        # What is said about somebody is as long as its authorization server likes.
+        # The size of claims is controlled by the authorization server.
         size = 0 if principal is None else len(msgspec.json.encode(principal.claims))
         self._forget(digest)
         while kept and (len(kept) >= self._limit or self._size + size > TOKENS_VERIFIED_BYTES):

@@ -1,7 +1,8 @@
-"""What tells a server who is calling: a token in, a principal out.
+"""`Verifier`: maps a token to a principal.
 
-``auth=`` takes a `Verifier` or any ``async def verify(token, scope) -> Principal | None``; a plain function runs in a
-thread. Ours say why they refuse, by raising `InvalidToken`; a function of your own refuses by returning None.
+``auth=`` accepts a `Verifier` or any ``async def verify(token, scope) -> Principal | None``; a plain function
+runs in a thread. Built-in verifiers raise `InvalidToken` with the reason; a custom function refuses by
+returning None.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ Verify = Callable[..., Awaitable[Principal | None]]
 
 
 class InvalidToken(DovetailError):
-    """The token is not accepted. The text goes to whoever sent it: nothing of the token, nothing internal is in it."""
+    """The token is not accepted. The message is sent to the caller; it contains nothing of the token."""
 
     kind = "invalid_token"
 
 
 class Unavailable(DovetailError):
-    """It cannot be told now whether the token is good: the keys or the authorization server cannot be reached."""
+    """The token cannot be verified now: keys or the authorization server are not available."""
 
     kind = "temporarily_unavailable"
 
 
 def _awaitable(verify: Callable[..., Any]) -> Verify:
-    """The same, to be awaited: a plain function may wait for a database, so it runs in a thread as plain tools do."""
+    """Wrap a plain function so that it runs in a thread, because it may block."""
     if inspect.iscoroutinefunction(verify) or inspect.iscoroutinefunction(type(verify).__call__):
         return verify
 
@@ -46,20 +47,21 @@ def _awaitable(verify: Callable[..., Any]) -> Verify:
 
 
 class Verifier:
-    """Tells who a token belongs to. Subclasses write `verify`."""
+    """Verifies tokens. Subclasses implement `verify`."""
 
     header: str = "authorization"
-    """Where the token stands, in lower case; in ``authorization`` it follows the word Bearer."""
+    """The header that contains the token, in lower case; in ``authorization`` it follows the scheme Bearer.
+    """
     issuers: tuple[str, ...] = ()
     """The authorization servers whose tokens are accepted."""
     audience: str | None = None
-    """What tokens have to be meant for: the ``resource`` of our metadata."""
+    """The expected audience: the ``resource`` of the metadata."""
     proves: bool = False
-    """Its tokens may be bound to a key (the claim ``cnf``): then whoever sends one proves that he has it."""
+    """Tokens may be bound to a key (claim ``cnf``); the sender must then prove possession (DPoP)."""
     scopes: tuple[str, ...] = ()
-    """Scopes that every caller needs, whatever it calls."""
+    """Scopes that every caller needs."""
     described: Mapping[str, Any] = {}
-    """Members of our metadata (RFC 9728) in place of those that we find ourselves."""
+    """Members of the metadata (RFC 9728) that replace the computed ones."""
 
     def __init__(self, *, scopes: str | Iterable[str] = ()) -> None:
         self.scopes = scope_list(scopes)
@@ -70,11 +72,11 @@ class Verifier:
             cls.verify = cast("Any", _awaitable(cls.verify))
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
-        """Who ``token`` belongs to; None when it is not good.
+        """Return the principal of ``token``; None if it is not accepted.
 
         Raises:
-            InvalidToken: it is not good; the text says why.
-            Unavailable: that cannot be told now.
+            InvalidToken: it is not accepted; the message says why.
+            Unavailable: it cannot be verified now.
         """
         raise NotImplementedError
 
@@ -82,26 +84,26 @@ class Verifier:
         return await self.verify(token, scope)
 
     def members(self) -> Iterator[Verifier]:
-        """The verifiers this one is made of, in the order they are asked."""
+        """Yield the member verifiers, in order."""
         yield self
 
     def attach(self, store: Store | None) -> None:
-        """Before anything is asked: the store of the server, if it has one, for verifiers that keep something."""
+        """Set the store of the server, if any, before the first verification."""
 
     def pages(self, path: str) -> Mapping[str, Page]:
-        """Pages of its own beside the endpoint at ``path``: most verifiers have none."""
+        """Return additional pages for an endpoint at ``path``; most verifiers have none."""
         return {}
 
 
 @runtime_checkable
 class _Verifies(Protocol):
-    """An object with the one method that counts."""
+    """An object with a `verify` method."""
 
     async def verify(self, token: str, scope: Scope) -> Principal | None: ...
 
 
 class OwnVerifier(Verifier):
-    """A function of the author's."""
+    """A custom verify function."""
 
     def __init__(self, verify: Verify) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ class OwnVerifier(Verifier):
         found: Any = await self._verify(token, scope)
         if found is None or isinstance(found, Principal):
             return found
-        raise TypeError(f"verify returns a Principal or None, not {type(found).__name__}")
+        raise TypeError(f"verify must return a Principal or None, not {type(found).__name__}")
 
 
 class AnyOf(Verifier):
@@ -128,7 +130,7 @@ class AnyOf(Verifier):
         self.issuers = tuple(dict.fromkeys(issuer for one in self._members for issuer in one.issuers))
         audiences = {one.audience for one in self._members if one.audience is not None}
         if len(audiences) > 1:
-            raise ValueError("one server is one resource: give all verifiers the same audience")
+            raise ValueError("all verifiers of AnyOf must have the same audience")
         self.audience = next(iter(audiences), None)
 
     def members(self) -> Iterator[Verifier]:
@@ -140,7 +142,7 @@ class AnyOf(Verifier):
             try:
                 found = await one.verify(token, scope)
             except Unavailable as error:
-                refusal = error  # another verifier may do without whoever is away
+                refusal = error  # another verifier may be available
             except InvalidToken as error:
                 refusal = refusal or error
             else:
@@ -152,14 +154,16 @@ class AnyOf(Verifier):
 
 
 def as_verifier(auth: Any) -> Verifier:
-    """What ``auth=`` was given, as a verifier.
+    """Return ``auth=`` as a verifier.
 
     Raises:
-        TypeError: it is none, and no function that could be one.
+        TypeError: it is not a verifier or a function.
     """
     if isinstance(auth, Verifier):
         return auth
     verify = auth.verify if isinstance(auth, _Verifies) and not inspect.isclass(auth) else auth
     if inspect.isclass(verify) or not callable(verify):
-        raise TypeError("auth is a verifier such as StaticTokens(...), or async def verify(token, scope)")
+        raise TypeError(
+            "auth must be a verifier such as StaticTokens(...), or async def verify(token, scope)"
+        )
     return OwnVerifier(cast("Verify", verify))

@@ -1,4 +1,4 @@
-"""What a verifier answers itself, beside the endpoint: the pages of an authorization server."""
+"""Pages that a verifier serves next to the endpoint: those of an authorization server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PageRequest(Struct, frozen=True, eq=False):
     offered: frozenset[str]
     """The scopes of all components of the server."""
     owner: str = ""
-    """Whose places it takes in tables: what stands for the address it comes from, as far as that is known."""
+    """The owner for limits: represents the client address, as far as known."""
 
 
 class PageAnswer(Struct, frozen=True, eq=False):
