@@ -1,25 +1,23 @@
-"""Every failure, once.
+"""The exceptions of Dovetail.
 
-A failure has one *kind*, a snake_case word that is the same on every revision, transport and dialect; catch
-by class, decide by kind. What the kind looks like on a wire (JSON-RPC code, HTTP status, refusal number, the
-numbers of the reference systems) is a row of `KINDS`; nothing but `dovetail.kinds` knows a number.
+Every error has one *kind*, a snake_case word that is the same on every revision, transport and dialect. Catch errors by
+class, and decide by kind. `KINDS` has the JSON-RPC code, HTTP status and refusal number of each kind.
 
     DovetailError             .kind .message
-    ├── ProtocolError         answered to the peer, or answered by it: .code .data .retry_after
-    │   ├── LocalProtocolError    we were asked to send what this revision forbids: a bug on our side
-    │   └── RemoteProtocolError   the peer sent what it may not: answer it, count it, carry on; .id
-    │       └── SkillError            … a skill that is not what the server listed (`dovetail.client`)
-    ├── ToolError             a tool failed; the model may read the text
-    ├── Refusal               we could, but will not: 1001..1089, .hint .retry_after
-    ├── TransportError        the way to the peer failed: .cause
-    │   └── SessionLost       … while a call was out: .maybe_executed
-    ├── RequestTimeout        .limit says which of the three limits ran out
-    ├── CapabilityError       the peer never declared it; nothing was sent
-    ├── StateError            the connection is not ready for this
+    ├── ProtocolError         a JSON-RPC error, sent or received: .code .data .retry_after
+    │   ├── LocalProtocolError    the program sends what this revision forbids: a bug in the program
+    │   └── RemoteProtocolError   the peer violated the protocol: .id
+    │       └── SkillError            a skill differs from its entry in the list (`dovetail.client`)
+    ├── ToolError             a tool failed; its text is for the model
+    ├── Refusal               the server refuses the request: 1001..1089, .hint .retry_after
+    ├── TransportError        the connection failed: .cause
+    │   └── SessionLost       the connection was lost during a call: .maybe_executed
+    ├── RequestTimeout        no response in time: .limit names the timeout
+    ├── CapabilityError       the peer did not declare a capability; nothing was sent
+    ├── StateError            the operation is not possible in this state
     └── RegistrationError     a tool, resource or prompt that cannot be registered (also a ValueError)
 
-Raise `ProtocolError("rate_limited")` to let each dialect choose its number; raise `Refusal(1003)` to say that
-number to every peer.
+`ProtocolError("rate_limited")` gets the code of the dialect; `Refusal(1003)` has this code in every dialect.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from typing import Any, Final, cast
 from msgspec import UNSET, UnsetType
 
 # ruff: noqa: F405
-from .kinds import *  # noqa: F403  the table is a part of this module's face
+from .kinds import *  # noqa: F403  the table is part of this module's public names
 
 NAME_ECHO: Final = 128
 """Characters of a name sent by a peer that an error repeats."""
@@ -42,11 +40,11 @@ RETRY_AFTER_MS: Final = 1000
 
 
 class DovetailError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The base class of all errors that Dovetail raises intentionally."""
 
     kind: str = "internal_error"
     raw: Any = None
-    """The JSON-RPC error object that a peer sent, as it was received; None for all other errors."""
+    """The received JSON-RPC error object; None for all other errors."""
 
     def __init__(self, message: str | None = None, *, kind: str | None = None) -> None:
         if kind is not None:
@@ -59,10 +57,10 @@ class DovetailError(Exception):
 
 
 class ProtocolError(DovetailError):
-    """A request ended in a JSON-RPC error: ours to send, or received from the peer.
+    """A JSON-RPC error, to send or received.
 
     Raises:
-        ValueError: the kind is not in `KINDS` and no ``code`` was given for it.
+        ValueError: the kind is not in `KINDS` and there is no ``code``.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class ProtocolError(DovetailError):
                 raise ValueError(f"unknown kind {kind!r}: use one of dovetail.errors.KINDS or give a code")
             code = row.modern
             self.given_code: int | None = None
-            """The code the raiser insisted on; None lets revision and dialect choose."""
+            """The explicit code; None: the code of the revision and dialect."""
         else:
             self.given_code = code
         self.code: int = code
@@ -83,16 +81,16 @@ class ProtocolError(DovetailError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait before another try, when the error says so."""
+        """Seconds to wait before a retry, if the error has them."""
         return _retry_after(self.data)
 
 
 class LocalProtocolError(ProtocolError):
-    """We were asked to send what this revision forbids: fix the caller."""
+    """The program sends what this revision forbids. Fix the caller."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent what it may not. Answer it under ``id`` when that is readable, and carry on."""
+    """The peer violated the protocol. Respond with ``id`` if it is known, and continue."""
 
     def __init__(
         self,
@@ -107,13 +105,13 @@ class RemoteProtocolError(ProtocolError):
         super().__init__(kind, message, data=data, code=code)
         self.id = id
         self.answers = answers
-        """It named no method: what could not be read was meant as the answer to ``id``."""
+        """The message has no method: it was a malformed response to ``id``."""
 
 
 class ToolError(DovetailError):
-    """A tool failed in a way the model may read and correct. Raise it in a handler; a client raises it too.
+    """A tool failed, with a text for the model. Raise it in a handler; `Client.call_tool` raises it, too.
 
-    ``content`` are the blocks of the result (default: the message as one text block); ``data`` becomes its
+    ``content`` are the content blocks of the result (default: the message as one text block); ``data`` is its
     structured content.
     """
 
@@ -126,9 +124,9 @@ class ToolError(DovetailError):
 
 
 class Refusal(DovetailError):
-    """We will not do it. ``hint`` says what would help, ``retry_after`` (seconds) when to come back.
+    """The server refuses a request. ``hint`` says what to do, ``retry_after`` (seconds) when to retry.
 
-    ``as_result=True`` inside a tool gives the model an ``isError`` result in place of a JSON-RPC error.
+    With ``as_result=True``, a tool returns an ``isError`` result instead of a JSON-RPC error.
 
     Raises:
         ValueError: ``code`` is not in 1001..1089.
@@ -155,12 +153,12 @@ class Refusal(DovetailError):
 
 
 class TransportError(DovetailError):
-    """The way to the peer failed; ``cause`` is one word: eof, reset, refused, status, closed, protocol, …"""
+    """The connection failed; ``cause`` is one word: eof, reset, refused, status, closed, protocol, …"""
 
     kind = "transport_error"
 
     stderr = ""
-    """The end of what a child process wrote to stderr. The message quotes it."""
+    """The last stderr output of a child process; it is part of the message."""
 
     def __init__(self, message: str | None = None, *, cause: str = "closed") -> None:
         super().__init__(message)
@@ -168,7 +166,7 @@ class TransportError(DovetailError):
 
 
 class SessionLost(TransportError):
-    """The connection went away under a call. ``maybe_executed``: the peer may have acted on it."""
+    """The connection was lost during a call. ``maybe_executed``: the peer may have executed it."""
 
     kind = "session_lost"
 
@@ -180,7 +178,7 @@ class SessionLost(TransportError):
 
 
 class RequestTimeout(DovetailError):
-    """No answer in time; the peer was told to stop. ``limit`` is "connect", "idle" or "total"."""
+    """No response in time; the request was cancelled. ``limit`` is "connect", "idle" or "total"."""
 
     kind = "request_timeout"
 
@@ -190,7 +188,7 @@ class RequestTimeout(DovetailError):
 
 
 class CapabilityError(DovetailError):
-    """The peer never declared ``capability``, so nothing was sent."""
+    """The peer did not declare ``capability``, so nothing was sent."""
 
     kind = "capability_not_supported"
 
@@ -200,19 +198,19 @@ class CapabilityError(DovetailError):
 
 
 class StateError(DovetailError):
-    """The connection is not ready for this: connect first, or wait until it is back."""
+    """The operation is not possible in this state; for example, the client is not connected."""
 
     kind = "state"
 
 
 class RegistrationError(DovetailError, ValueError):
-    """A tool, resource or prompt cannot be registered as written: correct its definition."""
+    """The definition of a tool, resource or prompt is not valid."""
 
     kind = "registration"
 
 
 def masked(incident: str) -> ProtocolError:
-    """The only thing a peer learns of an unexpected exception: that it is in our log under ``incident``."""
+    """Return the error for an unexpected exception: it has only the id of the log entry."""
     return ProtocolError("internal_error", data={"incident": incident})
 
 

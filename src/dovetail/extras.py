@@ -1,11 +1,11 @@
-"""Packages that need not be there: which extra brings each, and what is said where one is missing."""
+"""Optional packages: the extra that installs each, and the error if one is missing."""
 
 from typing import Final
 
 from .errors import DovetailError
 
 DISTRIBUTION: Final = "dovetail-mcp"
-"""What pip calls this package; `import` and the command say ``dovetail``."""
+"""The distribution name for pip; the package and the command are ``dovetail``."""
 
 EXTRAS: Final = {
     "httptools": "http",
@@ -21,16 +21,16 @@ EXTRAS: Final = {
     "tomlkit": "cli",
     "ruamel.yaml": "cli",
 }
-"""Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
+"""Module → the extra that installs it."""
 
 
 def install(module: str, extra: str | None = None) -> str:
-    """The command that installs ``module``, by ``extra`` where several extras bring it."""
+    """Return the pip command for ``module``, with ``extra`` if several extras install it."""
     return f"pip install '{DISTRIBUTION}[{extra or EXTRAS[module]}]'"
 
 
 def install_package(distribution: str) -> str:
-    """The command that installs a library that is none of Dovetail's own extras."""
+    """Return the pip command for a library that no extra installs."""
     return f"pip install {distribution}"
 
 
@@ -41,5 +41,5 @@ def installed(module: str) -> bool:
 
 
 def missing(module: str, purpose: str, extra: str | None = None) -> DovetailError:
-    """What to raise where ``purpose`` needs ``module`` and it is not installed."""
+    """Return the error for a missing ``module`` that ``purpose`` needs."""
     return DovetailError(f"{purpose} needs {module}: {install(module, extra)}", kind="missing_extra")

@@ -1,4 +1,4 @@
-"""Which packages a Python file imports, by its import statements."""
+"""Find the packages that a Python file imports."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from typing import Final
 
 ORIGINALS: Final = frozenset({"fastmcp", "mcp"})
-"""The libraries whose servers `dovetail run` serves too."""
+"""The libraries whose servers `dovetail run` can serve."""
 
 
 def imported_packages(path: str | os.PathLike[str]) -> frozenset[str]:
-    """The top-level packages that a file imports; none for a file that cannot be read or parsed."""
+    """Return the top-level packages that a file imports; none if it cannot be read or parsed."""
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read())

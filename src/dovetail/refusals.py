@@ -83,7 +83,7 @@ def explain(code: int) -> list[Explanation]:
 
 
 def explain_kind(kind: str) -> list[Explanation]:
-    """The meaning of ``kind``, once for each code that it has; empty if there is no such kind."""
+    """The meaning of ``kind``, once for each code that it has; empty if the kind is unknown."""
     if kind in _RESERVED:
         return [one for one in REFUSALS if one.kind == kind]
     row = KINDS.get(kind)

@@ -1,7 +1,7 @@
 """YAML text as plain data: PyYAML's safe loader with bounds, and the rules of YAML 1.2 for plain scalars.
 
 PyYAML follows YAML 1.1, where ``no`` is false and ``2024-01-01`` is a date. OpenAPI and skills mean YAML 1.2, so this
-loader has the scalar rules of its Core Schema. The text comes from strangers: the events of the parser are counted
+loader has the scalar rules of its Core Schema. The text is not trusted: the events of the parser are counted
 before anything is built, because the loader recurses in C and an alias can stand for a whole tree.
 """
 

@@ -1,4 +1,4 @@
-"""JSON that may be anything: the two questions that are asked of it, and what the type checker learns from them."""
+"""Type guards for JSON values."""
 
 from typing import Any, TypeAlias, TypeGuard
 

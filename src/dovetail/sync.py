@@ -1,4 +1,4 @@
-"""The client for people without an event loop: the same names, without ``await``.
+"""The synchronous client: the same names, without ``await``.
 
 ```python
 from dovetail.sync import Client
@@ -7,9 +7,9 @@ with Client("http://127.0.0.1:8000/mcp") as client:
     print(client.call_tool("forecast", {"city": "Oslo"}).data)
 ```
 
-The connection lives on an event loop of its own in a background thread, so this works in scripts, notebooks, threads
-and inside a running loop (where it blocks that loop, as any synchronous call does). Callbacks are plain functions; they
-run in worker threads, so that one that blocks does not hold up the connection, and may themselves use the client.
+The connection runs on a separate event loop in a background thread, so the client works in scripts, notebooks, threads
+and inside a running loop (which it blocks, as any synchronous call). Callbacks are plain functions. They run in worker
+threads, so they can block and can use the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .errors import StateError
 from .model import SkillEntry
 
 SYNC_CLOSE_SECONDS: Final = 10.0
-"""Seconds that closing a synchronous client waits for its thread."""
+"""Seconds to wait for the thread when a synchronous client is closed."""
 
 
 P = ParamSpec("P")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class _Loop:
-    """An event loop in a thread of its own."""
+    """An event loop in a background thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -62,14 +62,16 @@ class _Loop:
             self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` there and wait for it here; an interrupt (Ctrl-C) cancels it.
+        """Run ``work`` on the loop and wait for its result; an interrupt (Ctrl-C) cancels it.
 
         Raises:
-            StateError: called on the loop's own thread, where waiting would never end.
+            StateError: called on the thread of the loop, where it would wait forever.
         """
         if threading.current_thread() is self._thread:
             work.close()
-            raise StateError("this is the client's own thread: use the asynchronous dovetail.Client here")
+            raise StateError(
+                "a synchronous client cannot be used on its own thread: use the asynchronous dovetail.Client"
+            )
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -78,8 +80,8 @@ class _Loop:
             raise
 
     def end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` as the last thing, and stop. On the loop's own thread (a forgotten client is collected
-        wherever the collector happens to run) nothing is waited for."""
+        """Run ``work`` and stop the loop. Do not wait on the thread of the loop: the garbage collector can call this
+        on any thread."""
         if threading.current_thread() is self._thread:
             self._loop.create_task(work).add_done_callback(lambda _: self._loop.stop())
             return
@@ -94,7 +96,7 @@ class _Loop:
 def _waiting(
     method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
-    """A method of the asynchronous client as one that waits for its result."""
+    """Make a method of the asynchronous client wait for its result."""
 
     @functools.wraps(method)
     def wait(self: Client, *args: P.args, **options: P.kwargs) -> T:
@@ -104,7 +106,7 @@ def _waiting(
 
 
 class _Shown(Generic[T]):
-    """What the asynchronous client knows, as a property of this one."""
+    """A property of the asynchronous client."""
 
     def __init__(self, read: Callable[[AsyncClient], T]) -> None:
         self._read = read
@@ -177,13 +179,13 @@ class Client:
         self._lock = threading.Lock()
         self._ending: weakref.finalize[Any, Any] | None = None
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------------
 
     def open(self) -> Self:
         with self._lock:
             if self._loop is None:
                 self._loop = _Loop()
-                # Nobody may ever call `close`: then it happens when the client is forgotten, or the program ends.
+                # Without a call of `close`, the client is closed by the garbage collector or at the end of the program.
                 self._ending = weakref.finalize(self, _forgotten, self._loop, self._client)
         self._run(self._client.open())
         return self
@@ -297,20 +299,20 @@ class Client:
     def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
         self._client.add_notification(method, handler, params=params)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     @property
     def _thread(self) -> _Loop:
         loop = self._loop
         if loop is None:
-            raise StateError("the client is not connected: open it first")
+            raise StateError("the client is not connected: use `with Client(…)` or open()")
         return loop
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         loop = self._loop
         if loop is None:
             work.close()
-            raise StateError("the client is not connected: open it first")
+            raise StateError("the client is not connected: use `with Client(…)` or open()")
         return loop.call(work)
 
 
@@ -323,7 +325,7 @@ def _forgotten(loop: _Loop, client: AsyncClient) -> None:
 
 
 def _in_thread(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """The callback as a coroutine that runs it in a worker thread."""
+    """Return a coroutine function that runs the callback in a worker thread."""
     if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
         return callback
     answer = with_request(callback)

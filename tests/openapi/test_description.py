@@ -93,13 +93,13 @@ def test_yaml_is_read_as_1_2() -> None:
     [
         ({"swagger": "2.0", "paths": {}}, "2.0"),
         ({"openapi": "4.0.0"}, "4.0.0"),
-        ({}, "no description"),
+        ({}, "not an OpenAPI"),
         ({"openapi": "3.1.0"}, "has no paths"),
         ({"openapi": "3.1.0", "paths": []}, "has no paths"),
         ({"openapi": "3.1.0", "components": {}}, "has no paths"),
         ("{", "cannot be read"),
         ("a: [\n", "cannot be read"),
-        ("- a\n- b\n", "no object"),
+        ("- a\n- b\n", "not an object"),
         (b"\xff\xfe{", "cannot be read"),
         ("a: !!python/object/apply:os.system [id]\n", "tag .* is not supported"),
         ("openapi: 3.1.0\nopenapi: 3.1.0\n", "line 2: the key 'openapi' occurs twice"),
@@ -151,7 +151,7 @@ async def test_a_description_from_a_url_leads_to_its_own_host_alone() -> None:
     "client", [None, "", "ftp://x", "http://", "http://h/a/../b", "http://h/?q=1", "http://h:x/"]
 )
 def test_nobody_says_where_the_api_is(client: Any) -> None:
-    with pytest.raises(RegistrationError, match="where is the API"):
+    with pytest.raises(RegistrationError, match="the base URL of the API is unknown"):
         Server.from_openapi(PLAIN, client=client)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dovetail import Client, ProtocolError, Server, ToolError
 from dovetail.openapi.description import Document
-from dovetail.openapi.openapi_schemas import Schemas
-from dovetail.openapi.operation_arguments import Plan
+from dovetail.openapi.openapi_schemas import OpenApiSchemas
+from dovetail.openapi.operation_arguments import RequestPlan
 from dovetail.openapi.operations import Parameter, operations
 from dovetail.openapi.parameter_styles import BadValue, cookies, header_value, path_piece, query_pairs
 from tests.support.aio import run
@@ -98,10 +98,10 @@ def test_a_header_holds_no_line_break(value: str) -> None:
 # --- no value leaves its place --------------------------------------------------------------------------------------
 
 
-def plan_of(path: str, *parameters: dict[str, Any]) -> Plan:
+def plan_of(path: str, *parameters: dict[str, Any]) -> RequestPlan:
     document = Document(spec({path: {"get": operation(*parameters)}}))
     (found,) = operations(document)
-    return Plan(found, document, Schemas(document, request=True))
+    return RequestPlan(found, document, OpenApiSchemas(document, request=True))
 
 
 PIECES = st.one_of(
@@ -174,7 +174,7 @@ def test_path_values_that_climb_or_vanish_are_refused(value: Any) -> None:
 def test_variables_that_touch_cannot_climb_together() -> None:
     plan = plan_of("/files/{a}{b}", parameter("a", "path"), parameter("b", "path"))
     assert plan.request({"a": ".", "b": "x"}).target == "/files/.x"
-    with pytest.raises(BadValue, match=r"must not be '\.'"):
+    with pytest.raises(BadValue, match=r"a path segment '\.'"):
         plan.request({"a": ".", "b": "."})
 
 

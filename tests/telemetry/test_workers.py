@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_used_costs_only_the_sum(
     server.metrics.join(str(tmp_path / "file"))
     server.metrics.count("dovetail_client_workarounds_total", "a")
     assert server.metrics.read("dovetail_client_workarounds_total") == 1
-    assert "counts for itself" in caplog.text
+    assert "metrics are not shared" in caplog.text
 
 
 def test_a_half_written_line_is_left_for_the_next_time(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Whether one JSON Schema takes everything that another does.
+"""Check whether one JSON Schema accepts everything that another does.
 
-``narrower(a, b)`` says why some value may fit ``a`` and not ``b``; nothing said means that it is proven. What cannot be
-proven counts as a reason, so a change is called harmless only when it is. ``a`` is read as what its side really sends:
-members that it does not declare are not sent, unless it says ``additionalProperties``.
+``narrower(a, b)`` returns why some value may fit ``a`` and not ``b``; no reasons mean that all values of ``a`` fit
+``b``. What cannot be proven is a reason, too. Members that ``a`` does not declare are assumed not to be sent, unless it
+has ``additionalProperties``.
 
-That is all a contract needs. Arguments are contravariant: every old call must fit the new schema,
+Contracts use it as follows. Arguments are contravariant: every old call must fit the new schema,
 ``narrower(old, new)``. Results are covariant: every new result must fit the old one, ``narrower(new, old)``.
 """
 
@@ -47,18 +47,18 @@ from .validation import Validator
 
 MAX_DEPTH: Final = 64
 MAX_STEPS: Final = 20_000
-"""Levels and comparisons of one pair of schemas; what takes more is not proven."""
+"""The deepest nesting and the most comparisons for one pair of schemas."""
 
 
 def narrower(a: Any, b: Any) -> list[Reason]:
-    """Why not every value of ``a`` is one of ``b``; empty when all of them are."""
+    """Return why some value of ``a`` does not fit ``b``; empty if all fit."""
     comparison = _Comparison(a, b)
     try:
         return comparison.of(a, b, "", 0)
     except _TooMuch:
         return [Reason("", "the schemas are too large to be compared")]
-    except (TypeError, ValueError, KeyError, AttributeError):  # a stranger wrote it
-        return [Reason("", "one of the schemas is none")]
+    except (TypeError, ValueError, KeyError, AttributeError):  # not trusted
+        return [Reason("", "one of the schemas is not valid")]
 
 
 class _TooMuch(Exception):
@@ -66,15 +66,15 @@ class _TooMuch(Exception):
 
 
 class _Comparison:
-    """One pair of documents."""
+    """Compares one pair of documents."""
 
     def __init__(self, a: Any, b: Any) -> None:
         self._a = a
         self._b = b
         self._assumed: set[tuple[int, int]] = set()
-        """Pairs being compared further up: one that contains itself holds as long as nothing speaks against."""
+        """Pairs that are being compared; a recursive pair is assumed to fit."""
         self._steps = 0
-        self._held: list[Any] = []  # identities are only good while what has them lives
+        self._held: list[Any] = []  # keep the objects alive, because their ids are keys
 
     def of(self, a: Any, b: Any, path: str, depth: int) -> list[Reason]:
         a, b = as_schema(a), as_schema(b)
@@ -123,7 +123,7 @@ class _Comparison:
         return self._against(a, b, path, depth)
 
     def _against(self, a: Schema, b: Schema, path: str, depth: int) -> list[Reason]:
-        """``a`` is one plain schema by now; ``b`` may still be put together of several."""
+        """Compare a plain schema ``a`` with ``b``, which may have subschemas."""
         if any(word in b for word in ("allOf", "anyOf", "oneOf")):
             rest = {key: value for key, value in b.items() if key not in ("allOf", "anyOf", "oneOf")}
             found = [] if empty(rest) else self.of(a, rest, path, depth)
@@ -137,7 +137,7 @@ class _Comparison:
             return [one for kind in sorted(types) for one in self.of({**a, "type": kind}, b, path, depth)]
         lacking = {kind for kind in types if not allows(b, kind)}
         if lacking:
-            return [Reason(path, f"{' or '.join(sorted(lacking))} is not accepted any more")]
+            return [Reason(path, f"{' or '.join(sorted(lacking))} is no longer accepted")]
         if "enum" in b or "const" in b:
             return [Reason(path, f"only {shown_values(b)} is accepted now")]
         found = self._written_alike(a, b, path, types)
@@ -164,11 +164,11 @@ class _Comparison:
             if names[0] in b and OWNER.get(names[0], "") in ("", *types):
                 alike = all(plain(a.get(key)) == plain(b.get(key)) for key in names)
                 if not alike or ("$ref" in repr([b.get(key) for key in names]) and not self._same({}, {})):
-                    found.append(Reason(path, f"{names[0]} is new, or another one"))
+                    found.append(Reason(path, f"{names[0]} is new or has changed"))
         return found
 
     def _alternatives(self, a: Schema, parts: list[Any], word: str, path: str, depth: int) -> list[Reason]:
-        """At least one of ``parts`` takes all of ``a``, or its types one by one; of oneOf nothing else takes any."""
+        """Check that one of ``parts`` accepts ``a``, or each of its types; for oneOf, that no other part does."""
         fits = [index for index, part in enumerate(parts) if not self.of(a, part, path, depth)]
         if fits:
             if word == "anyOf":
@@ -185,10 +185,10 @@ class _Comparison:
             ]
         if len(parts) == 1:
             return self.of(a, parts[0], path, depth)
-        return [Reason(path, f"no alternative of {word} takes all that was accepted")]
+        return [Reason(path, f"no alternative of {word} accepts everything that was accepted")]
 
     def _apart(self, a: Schema, other: Any) -> bool:
-        """Whether no value fits both, as far as types and written-out values tell."""
+        """Return whether types and enumerated values prove that no value fits both."""
         found = self._resolved(other, self._b)
         if found is None:
             return False
@@ -222,7 +222,7 @@ class _Comparison:
             if name in theirs:
                 found += self.of(own, theirs[name], where, depth)
             elif rest is False:
-                found += [] if never(own) else [Reason(where, "is not accepted any more")]
+                found += [] if never(own) else [Reason(where, "is no longer accepted")]
             else:
                 found += self.of(own, rest, where, depth)
         if others is not False:
@@ -244,7 +244,7 @@ class _Comparison:
         return found
 
     def _each(self, values: list[Any], b: Schema, path: str) -> list[Reason]:
-        """Finitely many values: each is tried."""
+        """Check each of finitely many values."""
         definitions = {name: found for name in DEFINITIONS if (found := member(self._b, name)) is not None}
         if b is not self._b and local_references(b):
             return [Reason(path, "a reference cannot be compared")]
@@ -253,10 +253,10 @@ class _Comparison:
             lost = [value for value in values if validator.problem(value)]
         except SchemaError as error:
             return [Reason(path, f"the schema cannot be read: {error}")]
-        return [Reason(path, f"{shown_value(value)} is not accepted any more") for value in lost[:3]]
+        return [Reason(path, f"{shown_value(value)} is no longer accepted") for value in lost[:3]]
 
     def _any(self, parts: list[Any], b: Schema, path: str, depth: int) -> list[Reason]:
-        """``a`` is within each of ``parts``: one that fits is enough. The others may declare further members."""
+        """Check ``a`` against each of ``parts``; other parts may declare further members."""
         best: list[Reason] | None = None
         for part in parts:
             resolved = self._resolved(part, self._a)
@@ -269,7 +269,7 @@ class _Comparison:
         return best or [Reason(path, "cannot be compared")]
 
     def _parts_of(self, schema: Schema, root: Any) -> list[Any]:
-        """What a schema with a reference is put together of."""
+        """Return the parts of a schema with a reference."""
         found = target(schema["$ref"], root)
         rest = {key: value for key, value in schema.items() if key != "$ref" and key not in IGNORED}
         return [found if found is not None else {"$ref?": schema["$ref"]}, *([rest] if rest else [])]
@@ -288,7 +288,7 @@ class _Comparison:
         return None
 
     def _same(self, a: Schema, b: Schema) -> bool:
-        """Written alike, definitions included."""
+        """Return whether two schemas are equal, including their definitions."""
         mine, yours = plain(self._a), plain(self._b)
         definitions = all(member(mine, name) == member(yours, name) for name in DEFINITIONS)
         definitions = definitions and (mine == yours or not local_references([a, b, mine, yours]))

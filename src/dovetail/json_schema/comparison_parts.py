@@ -1,4 +1,4 @@
-"""What `comparison` knows of single schemas: their types, bounds and values, and what two of them say together."""
+"""Functions on single schemas for `comparison`: types, bounds, values, and the conjunction of two."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TOGETHER: Final = (
     ("dependentRequired",), ("dependentSchemas",), ("dependencies",), ("not",), ("pattern",), ("format",),
     ("$dynamicRef",), ("additionalItems",), ("contentSchema",),
 )  # fmt: skip
-"""Keywords that are compared as they are written: the same on both sides, or nothing is proven."""
+"""Keywords that must be equal on both sides."""
 WHOLE: Final = ("unevaluatedProperties", "unevaluatedItems")
-"""Keywords whose meaning depends on everything beside them."""
+"""Keywords whose meaning depends on their siblings."""
 KNOWN: Final = frozenset({
     "type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems",
     "maxItems", "uniqueItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -34,14 +34,14 @@ BOUNDS: Final = (
 
 
 class Reason(NamedTuple):
-    """Why a value may not fit, and where in it."""
+    """Why a value may not fit, and the path in it."""
 
     path: str
     text: str
 
 
 def plain(schema: Any) -> Any:
-    """``schema`` without what asserts nothing, for telling whether two say the same."""
+    """Return ``schema`` without annotations, for comparison."""
     return _stripped(schema, names=False)
 
 
@@ -85,7 +85,7 @@ def never(schema: Any) -> bool:
 
 
 def possible_types(schema: Schema) -> set[str]:
-    """The types a value may have; ``number`` stands for integers too."""
+    """Return the types of values; ``number`` includes integers."""
     kinds: Any = schema.get("type", _TYPES)
     found = {kinds} if isinstance(kinds, str) else set(kinds)
     return found - {"integer"} if "number" in found else found
@@ -101,7 +101,7 @@ def overlap(one: str, two: str) -> bool:
 
 
 def finite_values(schema: Schema) -> list[Any] | None:
-    """All values, where they are few enough to be written out."""
+    """Return all values if the schema enumerates them."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -115,7 +115,7 @@ def finite_values(schema: Schema) -> list[Any] | None:
 
 
 def joined(part: Any, rest: Schema) -> Schema:
-    """Both at once; one schema where their keywords do not meet."""
+    """Return the conjunction of two schemas, merged if their keywords differ."""
     part = as_schema(part)
     if empty(rest):
         return part
@@ -124,11 +124,11 @@ def joined(part: Any, rest: Schema) -> Schema:
 
 
 def conjunction(one: Schema, two: Schema) -> Schema | None:
-    """One schema that says both; None where a keyword stands in both and means two things."""
+    """Merge two schemas; None if they have different values for one keyword."""
     one = {key: value for key, value in one.items() if key not in IGNORED}
     two = {key: value for key, value in two.items() if key not in IGNORED}
     shared = {key for key in one if key in two and one[key] != two[key]}
-    # A member's rule for all others looks at its neighbours: taken apart from them it would mean something else.
+    # additionalProperties depends on its sibling properties, so they cannot be separated.
     tables = {"properties", "prefixItems", "patternProperties"}
     beside = bool({"additionalProperties", "items", *WHOLE} & {*one, *two})
     crossed = bool(tables & {*one} and tables & {*two}) or ("additionalProperties" in one) != (
@@ -158,7 +158,7 @@ OWNER: Final = {
     "patternProperties": "object", "propertyNames": "object", "dependentRequired": "object",
     "dependentSchemas": "object", "dependencies": "object",
 }  # fmt: skip
-"""The type that a keyword speaks about; others ignore it."""
+"""Return the type to which a keyword applies."""
 
 
 def number_reasons(a: Schema, b: Schema, path: str) -> Iterator[Reason]:
@@ -175,7 +175,7 @@ def number_reasons(a: Schema, b: Schema, path: str) -> Iterator[Reason]:
 
 
 def _limit(schema: Schema, closed: str, open: str, sign: int) -> tuple[float, bool]:
-    """How far down values go, mirrored for upper ends: the larger is the tighter, an open end tighter than a closed."""
+    """Return the lower bound, or the negated upper bound; larger and exclusive bounds are narrower."""
     ends = [(sign * schema[closed], False)] if _is_number(schema.get(closed)) else []
     if _is_number(schema.get(open)):
         ends.append((sign * schema[open], True))
@@ -199,7 +199,7 @@ def rest_of(schema: Schema) -> Any:
 
 
 def local_references(schema: Any) -> bool:
-    """Whether a reference in it leads elsewhere than to the definitions: what it means depends on the document."""
+    """Return whether it has a reference to another part of the document than the definitions."""
     if isinstance(schema, list):
         return any(map(local_references, cast("list[Any]", schema)))
     if not isinstance(schema, dict):

@@ -4,9 +4,9 @@
 ``openai-strict`` is what OpenAI calls strict: every object is closed and has all of its members; optional ones may be
 null. ``gemini`` is what Gemini takes as the parameters of a function.
 
-What a profile has no word for is left out, so that the schema that is shown accepts more than the true one, never less.
-References are followed a few times round and no further, and a schema that would become too large is cut: what is cut
-off accepts anything.
+Keywords that a profile lacks are removed, so the written schema accepts more than the original, never less. Recursive
+references are followed a few times, and schemas that become too large are truncated: the missing parts accept
+anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REFERRING: Final = (
     "$id",
     "$anchor",
 )
-"""What means nothing any more where references are followed."""
+"""Keywords without meaning after references are replaced."""
 _NOTES: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
@@ -44,7 +44,7 @@ _AS_TEXT: Final = "A JSON object, written as text."
 
 
 class Rules(Struct, frozen=True):
-    """What a profile knows."""
+    """The rules of a profile."""
 
     inline: bool = False
     """References are replaced by what they refer to."""

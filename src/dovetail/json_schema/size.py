@@ -30,7 +30,7 @@ _TABLES: Final = (BY_NAME - {*DEFINITIONS}) | {"dependencies"}
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _UNEVALUATED_FACTOR: Final = 3
-"""jsonschema-rs applies the schemas beside ``unevaluated…`` again to find what they evaluated."""
+"""jsonschema-rs applies the siblings of ``unevaluated…`` again to find what they evaluated."""
 
 
 class Size(NamedTuple):

@@ -1,9 +1,8 @@
-"""A contract: the lock file that a client holds a server to.
+"""A contract: a client compares the tools of the server with a lock file.
 
-``Client(target, contract="mcp.lock")`` looks at the tools before every call and refuses one that is not what was
-locked: changed in what it takes, gives, says of itself or is described as, renamed, or new. Nothing has been sent
-then. That is
-what protects a model that was told what a tool does from a server that has thought of something else since.
+``Client(target, contract="mcp.lock")`` checks the tools before every call. It refuses a tool whose schemas,
+annotations or description have changed, and a renamed or new tool, before anything is sent. This protects a model from
+a server that changes a tool after it was approved.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from ..wire.codec import Codec
 from .diff import Change, Kind, changes_of, renamed
 from .lock import Manifest, read, written
 
-Look = Callable[[], Awaitable[tuple[list[Tool], Codec]]]
-"""What the server has now, and how its revision writes it."""
+ToolLister = Callable[[], Awaitable[tuple[list[Tool], Codec]]]
+"""Returns the present tools of the server, and its codec."""
 
 
 class ContractError(DovetailError):
-    """A tool is not what the contract says; nothing was sent. Look at ``changes``, and lock anew if they are fine."""
+    """A tool differs from the lock file; nothing was sent. To accept ``changes``, write the lock file again."""
 
     kind = "contract_broken"
 
@@ -38,13 +37,13 @@ class ContractError(DovetailError):
 
 
 class Contract:
-    """What a client accepts: the manifest in a lock file, and ``allow``ed kinds of changes (none by default).
+    """The manifest in a lock file, and the ``allow``ed kinds of changes (none by default).
 
     ``check_interval`` is the number of seconds between two checks of the tools; 0 checks before every call.
 
     Raises:
-        LockError: the file is no lock file.
-        OSError: it cannot be read.
+        LockError: the file is not a lock file.
+        OSError: the file cannot be read.
     """
 
     def __init__(
@@ -60,16 +59,16 @@ class Contract:
         self._seen: tuple[list[Tool], Codec] | None = None
         self._until = 0.0
 
-    async def check(self, name: str, look: Look, *, versioned: bool = False) -> None:
-        """Refuse ``name`` unless it is what was locked, as far as the revision that is spoken shows it.
+    async def check(self, name: str, look: ToolLister, *, versioned: bool = False) -> None:
+        """Refuse ``name`` if it differs from the lock file in members that the revision has.
 
-        ``versioned``: a version of it is asked for; a server lists the newest alone, so that others were never locked.
+        ``versioned``: the call names a version. Servers list only the newest version, so others are not locked.
 
         Raises:
-            ContractError: it is not.
+            ContractError: the tool differs.
         """
         if versioned:
-            raise ContractError(name, "is asked for in a version of which the contract says nothing")
+            raise ContractError(name, "was called with a version that is not in the contract")
         now = time.monotonic()
         if self._seen is None or now >= self._until:
             self._seen = await look()
@@ -79,14 +78,14 @@ class Contract:
         if tool is None or name not in locked:
             raise await asyncio.to_thread(
                 self._absent, name, tools, codec
-            )  # every tool is looked at for that
+            )  # needs a comparison with all tools
         expected, shown = _shown(msgspec.convert(locked[name], Tool), codec), _shown(tool, codec)
         if expected != shown:
             found = list(changes_of("tool", name, expected, shown))
             if not found or any(change.kind not in self.allow for change in found):
                 texts = "; ".join(f"{change.path} {change.text}".strip() for change in found[:3])
                 raise ContractError(
-                    name, f"has changed since it was locked: {texts or 'what it says'}", found
+                    name, f"has changed since it was locked: {texts or 'its description'}", found
                 )
 
     def _absent(self, name: str, tools: list[Tool], codec: Codec) -> ContractError:
@@ -96,10 +95,10 @@ class Contract:
             before = [old for old, new in others.items() if new == name]
             return ContractError(name, f"is {before[0]!r} renamed" if before else "is not in the contract")
         after = others.get(name)
-        return ContractError(name, f"was renamed to {after!r}" if after else "is gone from the server")
+        return ContractError(name, f"was renamed to {after!r}" if after else "is no longer on the server")
 
     def forget(self) -> None:
-        """The server says that its tools are other ones, or is another one itself."""
+        """Check again after a notification of the server, or a new connection."""
         self._seen = None
 
     def _as_shown(self, codec: Codec) -> dict[str, dict[str, Any]]:
@@ -108,12 +107,12 @@ class Contract:
 
 
 def contract_of(value: Any) -> Contract:
-    """What ``contract=`` means: a `Contract`, or the file of one."""
+    """Return the `Contract` of ``contract=``, which can be a path."""
     return value if isinstance(value, Contract) else Contract(value)
 
 
 def _shown(tool: Tool, codec: Codec) -> dict[str, Any]:
-    """A tool as the revision writes it: an older one knows fewer members, and their absence is no change."""
+    """Return a tool in the form of the revision; members that older revisions lack are not compared."""
     listed: Any = msgspec.json.decode(codec.prepare(ListToolsResult([tool])))
     found = msgspec.convert(listed["tools"][0], Tool)
     return written(found)

@@ -1,9 +1,9 @@
-"""The changes between two manifests, by what they mean for clients.
+"""Compare two manifests, and classify each change by its effect on clients.
 
-- **breaking**: a call or result that was fine may not be any more;
-- **hint**: a tool says something else about what it does (read-only, destructive, …), which clients decide by;
-- **widening**: there is more than before, and everything that was fine still is;
-- **wording**: texts that people and models read.
+- **breaking**: a call or result that was valid may no longer be;
+- **hint**: the annotations of a tool have changed (read-only, destructive, …), which clients use for decisions;
+- **widening**: new values are accepted, and all old calls are still valid;
+- **wording**: texts for people and models have changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .lock import Entries, Manifest
 
 Kind = Literal["breaking", "hint", "widening", "wording"]
 KINDS: Final[tuple[Kind, ...]] = ("breaking", "hint", "widening", "wording")
-"""From the worst on."""
+"""The most severe first."""
 _HINTS: Final = {
     "readOnlyHint": "read_only",
     "destructiveHint": "destructive",
@@ -40,7 +40,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
     name: str
     text: str
     path: str = ""
-    """Where in it: ``input.city``."""
+    """The path in the component: ``input.city``."""
 
     def __str__(self) -> str:
         where = f" {self.path}" if self.path else ""
@@ -48,7 +48,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
 
 
 def compare(old: Manifest, new: Manifest) -> list[Change]:
-    """Every difference, the worst first."""
+    """Return all differences, the most severe first."""
     found = [
         *_listed("tool", old.tools, new.tools),
         *_listed("resource", old.resources, new.resources),
@@ -57,12 +57,12 @@ def compare(old: Manifest, new: Manifest) -> list[Change]:
     ]
     if old.server.get("instructions") != new.server.get("instructions"):
         name = str(new.server.get("name", ""))
-        found.append(Change("wording", "server", name, "the instructions are other ones"))
+        found.append(Change("wording", "server", name, "the instructions have changed"))
     return sorted(found, key=lambda change: (KINDS.index(change.kind), change.component, change.name))
 
 
 def renamed(old: Entries, new: Entries) -> dict[str, str]:
-    """Components that are there under another name: what they take and give is the same, and no other's."""
+    """Find renamed components: with the same schemas, which no other component has."""
     gone = {name: _shape(entry) for name, entry in old.items() if name not in new}
     come = {name: _shape(entry) for name, entry in new.items() if name not in old}
     found: dict[str, str] = {}
@@ -94,10 +94,10 @@ def _listed(component: str, old: Entries, new: Entries) -> Iterator[Change]:
 
 
 def changes_of(component: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """What is different about one component."""
+    """Return the changes of one component."""
     for word in ("title", "description"):
         if old.get(word) != new.get(word):
-            yield Change("wording", component, name, f"the {word} is another one")
+            yield Change("wording", component, name, f"the {word} has changed")
     if component == "tool":
         yield from _tool(name, old, new)
     elif component == "prompt":
@@ -113,9 +113,9 @@ def _tool(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator
     yield from _defaults(name, before, after, "input")
     before, after = old.get("outputSchema"), new.get("outputSchema")
     if before is not None and after is None:
-        yield Change("breaking", "tool", name, "promises no structured result any more", "output")
+        yield Change("breaking", "tool", name, "no longer has a structured result", "output")
     elif before is None and after is not None:
-        yield Change("widening", "tool", name, "promises a structured result", "output")
+        yield Change("widening", "tool", name, "now has a structured result", "output")
     elif before is not None:
         yield from _schema(name, "output", before, after, narrower(after, before))
     yield from _hints(name, old.get("annotations") or {}, new.get("annotations") or {})
@@ -136,7 +136,7 @@ def _schema(name: str, side: str, old: Any, new: Any, lost: list[Reason]) -> Ite
     if lost or old == new:
         return
     if plain(old) == plain(new):
-        yield Change("wording", "tool", name, "the texts in the schema are other ones", side)
+        yield Change("wording", "tool", name, "the texts in the schema have changed", side)
         return
     more = narrower(new, old) if side == "input" else narrower(old, new)
     texts = [f"{(reason.path or 'the schema').lstrip('.')}" for reason in more]
@@ -144,11 +144,13 @@ def _schema(name: str, side: str, old: Any, new: Any, lost: list[Reason]) -> Ite
         what = "accepts more" if side == "input" else "promises more"
         yield Change("widening", "tool", name, f"{what}: {', '.join(dict.fromkeys(texts))}", side)
     else:
-        yield Change("wording", "tool", name, "the schema says the same in another way", side)
+        yield Change(
+            "wording", "tool", name, "the schema is written differently, with the same meaning", side
+        )
 
 
 def _defaults(name: str, old: Any, new: Any, path: str) -> Iterator[Change]:
-    """Whoever leaves an argument out gets something else now."""
+    """Find changed defaults, which affect calls without the argument."""
     members, others = old.get("properties"), new.get("properties")
     if not is_object(members) or not is_object(others):
         return
@@ -169,7 +171,7 @@ def _hints(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
         if was != now:
             yield Change("hint", "tool", name, f"{hint} was {_word(was)}, is {_word(now)}")
     if old.get("title") != new.get("title"):
-        yield Change("wording", "tool", name, "the title in its annotations is another one")
+        yield Change("wording", "tool", name, "the title in the annotations has changed")
 
 
 def _prompt(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -189,10 +191,10 @@ def _prompt(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterat
                 key,
             )
         elif needed != (known.get("required") is True):
-            text = "is required now" if needed else "may be left out now"
+            text = "is required now" if needed else "is optional now"
             yield Change("breaking" if needed else "widening", "prompt", name, text, key)
         elif known != one:
-            yield Change("wording", "prompt", name, "its texts are other ones", key)
+            yield Change("wording", "prompt", name, "its texts have changed", key)
 
 
 def _word(value: bool) -> str:

@@ -1,7 +1,7 @@
-"""What a server offers, written down: the lock file.
+"""The lock file: the manifest of a server.
 
-Everything that clients can see of tools, resources, templates and prompts is in it, and nothing that differs from one
-run to the next, so that a lock file can lie in a repository and a changed line is a changed promise.
+It contains everything that clients see of tools, resources, templates and prompts, and nothing that differs between
+runs. It belongs into the repository: a changed line is a change of the interface.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ FORMAT: Final = 1
 LOCK_BYTES: Final = 64 << 20
 """The largest lock file that is read, in bytes."""
 _LEFT_OUT: Final = ("_meta", "icons")
-"""Nothing that a caller relies on."""
+"""Members that are not compared."""
 Entries = dict[str, dict[str, Any]]
 
 
 class LockError(DovetailError, ValueError):
-    """A file is no lock file, or none of ours."""
+    """A file is not a lock file of Dovetail."""
 
 
 class Manifest(Struct, rename="camel", omit_defaults=True):
-    """All that a server shows, each component by its name or URI and as the newest revision writes it."""
+    """The components of a server by name or URI, in the form of the newest revision."""
 
     lock: int
-    """The version of this format."""
+    """The version of the file format."""
     server: dict[str, Any] = {}
     tools: Entries = {}
     resources: Entries = {}
@@ -43,7 +43,7 @@ class Manifest(Struct, rename="camel", omit_defaults=True):
 
 
 async def manifest_of(client: Client) -> Manifest:
-    """What the server of an open ``client`` offers."""
+    """Return the manifest of the server of an open ``client``."""
     offered = client.server_capabilities
     found = Manifest(FORMAT)
     info = client.server_info
@@ -63,37 +63,37 @@ async def manifest_of(client: Client) -> Manifest:
 
 
 def written(definition: Any) -> dict[str, Any]:
-    """A component as it stands in a lock file."""
+    """Return a component in the form of the lock file."""
     members: dict[str, Any] = msgspec.to_builtins(definition)
     return {name: value for name, value in members.items() if name not in _LEFT_OUT}
 
 
 def write(manifest: Manifest) -> bytes:
-    """The file: the same manifest is always the same bytes."""
+    """Return the content of the file; equal manifests have equal bytes."""
     data = msgspec.json.encode(manifest, order="sorted")
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
 def read(path: str | os.PathLike[str]) -> Manifest:
-    """The manifest in a file.
+    """Read the manifest in a file.
 
     Raises:
-        LockError: it is no lock file, or a newer one than we know.
-        OSError: it cannot be read.
+        LockError: the file is not a lock file, or has a newer format.
+        OSError: the file cannot be read.
     """
     with Path(path).open("rb") as file:
         data = file.read(LOCK_BYTES + 1)
     try:
         found = msgspec.json.decode(data[:LOCK_BYTES], type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise LockError(f"{path} is no lock file: {error}") from None
+        raise LockError(f"{path} is not a lock file: {error}") from None
     if found.lock != FORMAT:
         raise LockError(f"{path} was written by another version: write it again with dovetail lock")
     return found
 
 
 def is_lock(path: str) -> bool:
-    """Whether ``path`` is a file that looks like one of ours, rather than a server."""
+    """Return whether ``path`` looks like a lock file, rather than a server."""
     if not os.path.isfile(path) or path.endswith(".py"):
         return False
     with open(path, "rb") as file:

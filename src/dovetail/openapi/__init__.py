@@ -1,6 +1,7 @@
-"""Servers made of a description of an HTTP API: `Server.from_openapi` and `Server.from_fastapi`.
+"""Servers from an OpenAPI description: `Server.from_openapi` and `Server.from_fastapi`.
 
-Start with `building`; `operations` reads a description, `arguments` makes requests of arguments, `calling` sends them.
+Start with `build_server`. `operations` reads a description, `operation_arguments` builds requests from arguments,
+`api_calls` sends them.
 """
 
 from .route_map import Route as Route

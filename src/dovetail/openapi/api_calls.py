@@ -1,4 +1,4 @@
-"""One request to the API, bounded in time and size, and what its answer becomes: a result, contents, an error."""
+"""Send one request to the API, with limits on time and size, and convert the response."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from ..model import (
 from ..server.execution import Enter
 from ..server.media import Media
 from ..shapes import Object, is_object
-from .operation_arguments import Request
+from .operation_arguments import ApiRequest
 from .operations import is_json
 from .request_bodies import is_text
 
 ERROR_TEXT: Final = 2_000
-"""Characters of an answer that says what went wrong."""
+"""Characters of an error response that are shown."""
 
 
 log = logging.getLogger("dovetail.openapi")
@@ -42,8 +42,8 @@ log = logging.getLogger("dovetail.openapi")
 _MISSING = frozenset({404, 410})
 
 
-class Answer(NamedTuple):
-    """What the API said."""
+class ApiResponse(NamedTuple):
+    """A response of the API."""
 
     status: int
     media: str
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """The API behind a server, at one address that no argument changes."""
+    """The API of a server, at a fixed base URL."""
 
     def __init__(self, fetch: Fetch, base: str, *, timeout: float | None, limit: int) -> None:
         self._fetch = fetch
@@ -66,7 +66,7 @@ class Api:
         self._send: Send | None = None
 
     def around(self, enter: Enter | None) -> Enter:
-        """A lifespan with connections to the API in it."""
+        """Open the connections to the API during the lifespan."""
 
         @asynccontextmanager
         async def life() -> AsyncGenerator[Any, None]:
@@ -80,14 +80,14 @@ class Api:
 
         return life
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: ApiRequest) -> ApiResponse:
         """Send ``request``.
 
         Raises:
-            ToolError: there is no answer, or none in time, or one that is too large.
+            ToolError: there is no response in time, or it is too large.
         """
         if self._send is None:
-            raise StateError("the server of this API is not running")
+            raise StateError("the API is not connected: the server does not run")
         try:
             async with asyncio.timeout(self._timeout):
                 url = self._base + request.target
@@ -98,22 +98,22 @@ class Api:
                 finally:
                     response.close()
         except (TransportError, TimeoutError) as error:
-            log.warning("%s: %s", request.method, error or "no answer in time")
+            log.warning("%s: %s", request.method, error or "no response in time")
             raise ToolError(_unanswered(error, self._limit)) from None
-        return Answer(response.status, headers.get("Content-Type", ""), data, headers.get("Retry-After"))
+        return ApiResponse(response.status, headers.get("Content-Type", ""), data, headers.get("Retry-After"))
 
 
 def _unanswered(error: Exception, limit: int) -> str:
-    """What is told of it: nothing of where the API is."""
+    """Return the error for the model, without the address of the API."""
     if isinstance(error, TimeoutError) or (isinstance(error, TransportError) and error.cause == "timeout"):
-        return "the API did not answer in time"
+        return "the API did not respond in time"
     if isinstance(error, TransportError) and error.cause == "protocol":
-        return f"the API gave no usable answer, or one of more than {limit} bytes"
+        return f"the API sent no usable response, or more than {limit} bytes"
     return "the API cannot be reached"
 
 
-class Expected:
-    """The schema an answer is said to have; checked where it can be."""
+class ExpectedResponse:
+    """The declared schema of a response; checked if possible."""
 
     def __init__(self, schema: Object) -> None:
         self.schema = schema
@@ -121,7 +121,7 @@ class Expected:
         self._tried = False
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with ``value``, in a few words."""
+        """Return what is wrong with ``value``."""
         if not self._tried:
             self._tried = True
             self._validator = validator_of(self.schema)
@@ -130,40 +130,40 @@ class Expected:
 
 
 def validator_of(schema: Object) -> Validator | None:
-    """What checks values, made when the first one comes; None for a schema that cannot be checked."""
+    """Return the validator, created for the first value; None if the schema cannot be used."""
     try:
         return Validator(schema)
     except SchemaError as error:
-        log.warning("a schema of the description cannot be checked: %s", error)
+        log.warning("a response schema of the description cannot be used: %s", error)
         return None
 
 
-def tool_result(answer: Answer, expected: Expected | None) -> CallToolResult:
-    """The result of a tool.
+def tool_result(answer: ApiResponse, expected: ExpectedResponse | None) -> CallToolResult:
+    """Return the result of a tool.
 
     Raises:
-        ToolError: the API says that it failed, or answers with something else than its description says.
+        ToolError: the API returned an error, or its response does not match the description.
     """
     if answer.status >= 300:
         raise _failed(answer)
     if expected is None and not answer.data.strip():
-        # 204, and whatever else has no body: frameworks send it with their usual Content-Type.
+        # 204 and other responses without a body can have a Content-Type.
         return CallToolResult([])
     if not is_json(answer.media):
         if expected is not None:
-            raise _unlike(answer, "it is no JSON")
+            raise _unlike(answer, "it is not JSON")
         return CallToolResult(_blocks(answer))
     try:
         value: Any = msgspec.json.decode(answer.data)
     except (ValueError, RecursionError):
-        raise _unlike(answer, "it is no JSON") from None
+        raise _unlike(answer, "it is not JSON") from None
     if expected is not None and (problem := expected.problem(value)):
         raise _unlike(answer, problem)
     structured = value if expected is not None or is_object(value) else UNSET
     return CallToolResult([TextContent(answer.text)], structured_content=structured)
 
 
-def _failed(answer: Answer) -> ToolError:
+def _failed(answer: ApiResponse) -> ToolError:
     data: Object = {"status": answer.status}
     if answer.retry_after is not None:
         data["retryAfter"] = answer.retry_after[:ERROR_TEXT]
@@ -177,21 +177,21 @@ def _status(status: int) -> str:
         return f"HTTP {status}"
 
 
-def _said(answer: Answer) -> str:
-    """As much of an answer as helps, if it is text at all."""
+def _said(answer: ApiResponse) -> str:
+    """Return the start of a text response."""
     if not (is_json(answer.media) or is_text(answer.media)):
         return ""
     text = answer.data[: 4 * ERROR_TEXT].decode(errors="replace")
     return text if len(text) <= ERROR_TEXT else f"{text[:ERROR_TEXT]}…"
 
 
-def _unlike(answer: Answer, problem: str) -> ToolError:
-    """An answer that is not as described is shown all the same, but not as what was promised."""
-    text = f"the answer of the API is not what its description says ({problem})"
+def _unlike(answer: ApiResponse, problem: str) -> ToolError:
+    """Return a response that does not match the description as text, without structured content."""
+    text = f"the response of the API does not match its description ({problem})"
     return ToolError(text, content=[TextContent(text), *_blocks(answer)])
 
 
-def _blocks(answer: Answer) -> list[ContentBlock]:
+def _blocks(answer: ApiResponse) -> list[ContentBlock]:
     media = answer.media.partition(";")[0].strip().lower()
     if not answer.data:
         return []
@@ -206,7 +206,7 @@ def _blocks(answer: Answer) -> list[ContentBlock]:
 
 
 class Read(Media):
-    """What the API answered, as contents of whichever resource was read."""
+    """The response of the API as contents of a resource."""
 
     def contents(self, uri: str) -> ResourceContents:
         if is_json(self.mime_type) or is_text(self.mime_type):
@@ -214,12 +214,12 @@ class Read(Media):
         return super().contents(uri)
 
 
-def contents_of(answer: Answer) -> Read:
-    """What is read.
+def contents_of(answer: ApiResponse) -> Read:
+    """Read the resource.
 
     Raises:
-        ProtocolError: the API says that there is nothing, or gives no reason that concerns the caller: whom the API
-            lets in is between it and us.
+        ProtocolError: the API has no such resource, or another error. Authorization errors concern this server, not
+            the caller.
     """
     if answer.status >= 300:
         kind = "resource_not_found" if answer.status in _MISSING else "resource_not_readable"

@@ -1,4 +1,4 @@
-"""An ASGI application as an HTTP client sees it: requests without a socket, in this process, with its lifespan."""
+"""Call an ASGI application in this process, without a socket, and run its lifespan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..client.http_client import Send
 from ..errors import DovetailError, TransportError
 
 PIECES_AHEAD: Final = 16
-"""Pieces of an answer that wait to be read."""
+"""Unread parts of a response."""
 
 
 log = logging.getLogger("dovetail.openapi")
@@ -25,7 +25,7 @@ App = Callable[
 
 
 class Headers(dict[str, str]):
-    """Looked up without regard to case."""
+    """Headers with case-insensitive names."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return super().get(key.lower(), default)
@@ -35,7 +35,7 @@ class Headers(dict[str, str]):
 
 
 class AsgiFetch:
-    """A `client.fetch.Fetch` whose server is ``app``. Its lifespan runs while a session is open."""
+    """A `client.http_client.Fetch` whose server is ``app``. Its lifespan runs while a session is open."""
 
     def __init__(self, app: App, *, run_lifespan: bool = True) -> None:
         self._app = app
@@ -93,13 +93,13 @@ class AsgiSession:
                 await response.begin()
         except TimeoutError:
             raise TransportError(
-                f"the application did not answer within {timeout} s", cause="timeout"
+                f"the application did not respond within {timeout} s", cause="timeout"
             ) from None
         return response
 
 
 class AsgiResponse:
-    """One request under way; see `client.fetch.Response`."""
+    """One running request; see `client.http_client.Response`."""
 
     def __init__(self, app: App, scope: dict[str, Any], body: bytes) -> None:
         self.status = 0
@@ -114,7 +114,7 @@ class AsgiResponse:
         try:
             await app(scope, self._receive, self._messages.put)
         except Exception:
-            # The application has said what it says of its faults, or nothing at all; nobody else hears of them.
+            # The exception of the application is not visible anywhere else.
             log.exception("the application failed")
         finally:
             if not self._gone.is_set():
@@ -134,7 +134,7 @@ class AsgiResponse:
             self.close()
             raise
         if message is None:
-            raise TransportError("the application gave no answer", cause="eof")
+            raise TransportError("the application sent no response", cause="eof")
         self.status = message["status"]
         self.headers = Headers(
             (name.decode("latin-1").lower(), value.decode("latin-1"))
@@ -146,14 +146,14 @@ class AsgiResponse:
         async for piece in self.chunks():
             found += piece
             if len(found) > limit:
-                raise TransportError(f"the answer has more than {limit} bytes", cause="protocol")
+                raise TransportError(f"the response has more than {limit} bytes", cause="protocol")
         return bytes(found)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while not self._ended:
             message = await self._messages.get()
             if message is None:
-                raise TransportError("the answer of the application breaks off", cause="reset")
+                raise TransportError("the response of the application is incomplete", cause="reset")
             if message["type"] == "http.response.body":
                 self._ended = not message.get("more_body", False)
                 yield message.get("body", b"")
@@ -166,7 +166,7 @@ class AsgiResponse:
 
 @asynccontextmanager
 async def _lifespan(app: App, state: dict[str, Any]) -> AsyncGenerator[None, None]:
-    """The lifespan protocol of ASGI. An application without one raises at its first message, and goes without."""
+    """The ASGI lifespan protocol. An application without it raises an exception at the first message."""
     receive: asyncio.Queue[Message] = asyncio.Queue()
     answers: asyncio.Queue[Message] = asyncio.Queue()
     scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
@@ -184,7 +184,7 @@ async def _lifespan(app: App, state: dict[str, Any]) -> AsyncGenerator[None, Non
 async def _told(
     task: asyncio.Future[None], answers: asyncio.Queue[Message], receive: asyncio.Queue[Message], what: str
 ) -> bool:
-    """Whether the application has done ``what``; False where it knows no lifespan."""
+    """Return whether the application completed ``what``; False without a lifespan."""
     receive.put_nowait({"type": f"lifespan.{what}"})
     answer = asyncio.ensure_future(answers.get())
     try:

@@ -1,4 +1,4 @@
-"""A server for an API: each operation becomes a tool, a resource, a template or nothing."""
+"""Build a server from a description: each operation becomes a tool, a resource, a template or nothing."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from ..server.signatures.validation_errors import InvalidArguments
 from ..shapes import Object, is_list, is_object
 from ..transports.http.client.adapters import HttpxClient, fetch_by
 from ..transports.http.client.url_parts import same_origin
-from .api_calls import Api, Expected, Read, contents_of, tool_result, validator_of
+from .api_calls import Api, ExpectedResponse, Read, contents_of, tool_result, validator_of
 from .asgi_client import AsgiFetch
 from .description import Document, Spec, read
-from .openapi_schemas import Schemas
-from .operation_arguments import Plan, Request, legal, unique
+from .openapi_schemas import OpenApiSchemas
+from .operation_arguments import ApiRequest, RequestPlan, legal, unique
 from .operations import Operation, operations
 from .parameter_styles import BadValue
 from .route_map import Route, check, kind_of
 
 REQUEST_SECONDS: Final = 30.0
-"""How long an API may take to answer, unless told otherwise."""
+"""Seconds for a response of the API, by default."""
 
 
 log = logging.getLogger("dovetail.openapi")
@@ -46,10 +46,15 @@ Make = Callable[..., S]
 
 
 class ApiFunction(Function):
-    """A tool of an API: what its arguments must be, and the request they make."""
+    """A tool of an API: its arguments and its request."""
 
     def __init__(
-        self, name: str, operation: Operation, plan: Plan, handler: Any, expected: Expected | None
+        self,
+        name: str,
+        operation: Operation,
+        plan: RequestPlan,
+        handler: Any,
+        expected: ExpectedResponse | None,
     ) -> None:
         super().__init__(replace(read_signature(handler, name=name), parameters=()))
         words = dict.fromkeys((operation.summary, operation.description))
@@ -65,11 +70,11 @@ class ApiFunction(Function):
         return None if self._expected is None else self._expected.schema
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
-        """The request, as the one keyword of the handler."""
+        """Return the request, as the only keyword of the handler."""
         try:
             values: Any = {} if isinstance(arguments, UnsetType) else msgspec.json.decode(arguments)
         except (ValueError, RecursionError):
-            raise InvalidArguments(self.name, [Problem("", "the arguments cannot be read")]) from None
+            raise InvalidArguments(self.name, [Problem("", "the arguments are not valid JSON")]) from None
         values = {} if values is None else values
         if not is_object(values):
             raise InvalidArguments(
@@ -90,7 +95,7 @@ class ApiFunction(Function):
 
 
 class Builder:
-    """Puts the operations of one description into a server."""
+    """Registers the operations of one description with a server."""
 
     def __init__(self, server: Server, document: Document, api: Api, names: Mapping[str, str]) -> None:
         self._server = server
@@ -98,27 +103,27 @@ class Builder:
         self._api = api
         self._names = names
         self._taken: set[str] = set()
-        self._requests = Schemas(document, request=True)
-        self._answers = Schemas(document, request=False)
+        self._requests = OpenApiSchemas(document, request=True)
+        self._answers = OpenApiSchemas(document, request=False)
 
     def add(self, operation: Operation, kind: str) -> None:
         """Register ``operation``.
 
         Raises:
-            RegistrationError: it cannot be offered to clients.
+            RegistrationError: it cannot be registered.
         """
         told = self._names.get(operation.id) or self._names.get(operation.what)
         name = unique(told or operation.id or f"{operation.method.lower()}{operation.path}", self._taken)
-        plan = Plan(operation, self._document, self._requests)
+        plan = RequestPlan(operation, self._document, self._requests)
         if kind == "tool":
             self._add_tool(name, operation, plan)
         else:
             self._add_resource(name, operation, plan, wide=kind == "template")
 
-    def _add_tool(self, name: str, operation: Operation, plan: Plan) -> None:
+    def _add_tool(self, name: str, operation: Operation, plan: RequestPlan) -> None:
         api, expected = self._api, self._expected(operation)
 
-        async def call(request: Request) -> CallToolResult:
+        async def call(request: ApiRequest) -> CallToolResult:
             return tool_result(await api.ask(request), expected)
 
         method = operation.method
@@ -133,22 +138,22 @@ class Builder:
             annotations=hints,
         )
 
-    def _expected(self, operation: Operation) -> Expected | None:
+    def _expected(self, operation: Operation) -> ExpectedResponse | None:
         if not operation.answers:
             return None
         several = len(operation.answers) > 1
         schema = self._answers.closed({"anyOf": list(operation.answers)} if several else operation.answers[0])
-        return Expected(schema) if schema else None
+        return ExpectedResponse(schema) if schema else None
 
-    def _add_resource(self, name: str, operation: Operation, plan: Plan, *, wide: bool) -> None:
-        """Path parameters are variables of its URI; so are those of the query, where it is ``wide`` or needs one."""
+    def _add_resource(self, name: str, operation: Operation, plan: RequestPlan, *, wide: bool) -> None:
+        """Register a resource; its URI has the path parameters, and query parameters if ``wide`` or required."""
         needed = {argument for argument, one in plan.parameters.items() if one.required}
         if wide or needed:
             shown = [argument for argument, one in plan.parameters.items() if one.place in ("path", "query")]
         else:
             shown = []
         if any(plan.parameters[argument].place not in ("path", "query") for argument in needed):
-            raise RegistrationError("it needs a header or a cookie, which no URI can hold")
+            raise RegistrationError("it needs a header or a cookie, which a URI cannot contain")
         variables = {argument: legal(argument).replace(".", "_").replace("-", "_") for argument in shown}
         address = self._address(operation, plan, variables)
         reader = self._reader(plan, variables, needed)
@@ -162,7 +167,7 @@ class Builder:
             tags=operation.tags,
         )
 
-    def _address(self, operation: Operation, plan: Plan, variables: Mapping[str, str]) -> str:
+    def _address(self, operation: Operation, plan: RequestPlan, variables: Mapping[str, str]) -> str:
         path = quote(operation.path, safe="/{}%:@!$&'()*+,;=~")
         for argument, variable in variables.items():
             if plan.parameters[argument].place == "path":
@@ -172,7 +177,9 @@ class Builder:
         host = legal(self._server.name).replace("_", "-").replace(".", "-").lower()
         return f"api://{host}{path}" + (f"{{?{','.join(query)}}}" if query else "")
 
-    def _reader(self, plan: Plan, variables: Mapping[str, str], needed: set[str]) -> Callable[..., Any]:
+    def _reader(
+        self, plan: RequestPlan, variables: Mapping[str, str], needed: set[str]
+    ) -> Callable[..., Any]:
         api = self._api
         arguments = {variable: argument for argument, variable in variables.items()}
         required = {variables[argument] for argument in needed if plan.parameters[argument].place == "path"}
@@ -214,14 +221,14 @@ def from_openapi(
     request_timeout: float | None = REQUEST_SECONDS,
     **options: Any,
 ) -> S:
-    """A server for the HTTP API that ``spec`` describes (OpenAPI 3.0 or 3.1; a dict, text, a path or a URL).
+    """Build a server for the HTTP API in ``spec`` (OpenAPI 3.0 or 3.1; a dict, text, a path or a URL).
 
-    ``client`` is the address of the API, or an HTTP client of httpx2 or httpx, which brings its authorization
-    along; ``base_url`` is the address where neither says it. Each operation is a tool, unless one of ``routes`` says
-    otherwise. ``names`` are other names, by ``operationId``; ``options`` are those of ``make``, a `Server`.
+    ``client`` is the base URL of the API, or an HTTP client of httpx2 or httpx with its authorization; ``base_url`` is
+    the base URL if neither has it. Each operation becomes a tool, unless one of ``routes`` matches. ``names`` are new
+    names by ``operationId``; ``options`` are those of ``make``, a `Server`.
 
     Raises:
-        RegistrationError: the description cannot be used, or nobody says where the API is.
+        RegistrationError: the description cannot be used, or the base URL is unknown.
     """
     document = read(spec)
     fetch, base = _target(document, client, base_url)
@@ -238,9 +245,9 @@ def from_fastapi(
     run_lifespan: bool = True,
     **options: Any,
 ) -> S:
-    """A server for a FastAPI application, which runs in this process, without a socket.
+    """Build a server for a FastAPI application, which is called in this process, without a socket.
 
-    It is started and stopped with the server, unless somebody else does so (``run_lifespan=False``). The rest is as in
+    The server also runs the lifespan of the application, unless ``run_lifespan=False``. The other options are those of
     `from_openapi`.
     """
     fetch = AsgiFetch(app, run_lifespan=run_lifespan)
@@ -272,12 +279,12 @@ def _build(
         try:
             builder.add(operation, kind)
         except RegistrationError as error:
-            log.warning("%s is left out: %s", operation.what, error.message)
+            log.warning("%s is not registered: %s", operation.what, error.message)
     return server
 
 
 def _described(document: Document, options: dict[str, Any]) -> dict[str, Any]:
-    """What a server is called, unless it is told: as the description says."""
+    """Return the default name of the server: the title of the description."""
     info: Any = document.root.get("info")
     told: Object = info if is_object(info) else {}
     found = {
@@ -290,14 +297,14 @@ def _described(document: Document, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(document: Document, client: Any, base_url: str | None) -> tuple[Fetch, str]:
-    """What sends requests, and the address that all of them begin with.
+    """Return the HTTP client and the base URL.
 
     Raises:
-        RegistrationError: nobody says where the API is, or only somebody who is not to be asked.
+        RegistrationError: the base URL is unknown, or only known from an untrusted description.
     """
     if client is None or isinstance(client, str):
         from ..transports.http.client.connection_pool import (
-            HttpFetch,  # those who bring a client do not need ours
+            HttpFetch,  # not needed with a client of the caller
         )
 
         fetch: Fetch = HttpFetch()
@@ -324,7 +331,7 @@ def _named(document: Document) -> str:
         url = urljoin(document.origin, url)
         if not same_origin(document.origin, url):
             raise RegistrationError(
-                "the description leads to another host than its own: say base_url=… or client=…"
+                "the description names another host than its own: give base_url=… or client=…"
             )
     return url
 
@@ -340,6 +347,6 @@ def _base(url: str) -> str:
         usable, port = False, None
     if not usable or port == 0 or any(one in (".", "..") for one in url.split("/")) or not url.isprintable():
         raise RegistrationError(
-            "where is the API? Give base_url=… or client=…: an http(s) URL without a query"
+            "the base URL of the API is unknown: give base_url=… or client=…, an http(s) URL without a query"
         )
     return url.rstrip("/")

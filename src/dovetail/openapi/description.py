@@ -1,7 +1,7 @@
-"""A description of an API, wherever it comes from, as a checked document: JSON or YAML, 3.0 or 3.1.
+"""Read and check an OpenAPI description: JSON or YAML, 3.0 or 3.1.
 
-Nothing in it is trusted: its size, its depth and the number of its values are bounded before anything is made of it,
-and references that lead out of it are never fetched.
+The description is not trusted: its size, depth and number of values are limited first, and references to other
+documents are never fetched.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..shapes import Object, is_list, is_object
 SPEC_BYTES: Final = 64 << 20
 """The largest description; those of the largest public APIs have 12 MB."""
 SPEC_NODES: Final = 3_000_000
-"""Values a description may be made of, what several places share counted each time."""
+"""The most values of a description; shared values count each time."""
 SPEC_DEPTH: Final = 128
-"""Levels of a description."""
+"""The deepest nesting of a description."""
 SPEC_SECONDS: Final = 30.0
-"""Seconds that a description at a URL may take to load."""
+"""Seconds to load a description from a URL."""
 REFERENCE_HOPS: Final = 32
-"""References that lead to references."""
+"""The longest chain of references."""
 
 
 Spec = Mapping[str, Any] | str | bytes | os.PathLike[str]
@@ -40,13 +40,15 @@ _URL: Final = ("http://", "https://")
 
 
 class Document:
-    """A description, and where it came from."""
+    """A description and its source."""
 
     def __init__(self, root: Object, origin: str | None = None) -> None:
         version = root.get("openapi")
         if not isinstance(version, str) or re.match(r"3\.[01]\b", version) is None:
             said = str(root.get("swagger", version))[:NAME_SHOWN]
-            raise RegistrationError(f"this is no description in OpenAPI 3.0 or 3.1 (it says {said!r})")
+            raise RegistrationError(
+                f"this is not an OpenAPI 3.0 or 3.1 description (its version is {said!r})"
+            )
         if not is_object(root.get("paths")):
             raise RegistrationError(
                 "the description has no paths, so it describes no operations: give the whole document"
@@ -56,14 +58,14 @@ class Document:
         self.origin = origin
         """The URL it was read from, if any."""
         self.old = version.startswith("3.0")
-        """Schemas are those of 3.0, which are no JSON Schema."""
+        """Whether schemas are those of 3.0, which differ from JSON Schema."""
 
     def find(self, reference: str) -> Any:
-        """What ``reference`` leads to; None where that is nothing, or outside of the document."""
+        """Return the target of ``reference``; None if it does not exist in the document."""
         return value_at(reference, self.root) if reference.startswith("#/") else None
 
     def follow(self, node: Any) -> Object:
-        """``node``, or the object its references lead to; an empty one where they lead nowhere."""
+        """Return ``node``, or the target of its references; an empty object if it does not exist."""
         for _ in range(REFERENCE_HOPS):
             if not is_object(node):
                 break
@@ -78,7 +80,7 @@ def read(spec: Spec) -> Document:
     """Read ``spec``: a dict, the text of a JSON or YAML document, a path, or an http(s) URL.
 
     Raises:
-        RegistrationError: it cannot be read, is too large, or is no description of an API.
+        RegistrationError: it cannot be read, is too large, or is not an OpenAPI description.
     """
     if isinstance(spec, Mapping):
         return Document(dict(spec))
@@ -106,7 +108,7 @@ def _parsed(data: bytes, where: str) -> Object:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegistrationError(f"{where} cannot be read: {error}") from None
     if not is_object(found):
-        raise RegistrationError(f"{where} is no object")
+        raise RegistrationError(f"{where} is not an object")
     return found
 
 
@@ -125,7 +127,7 @@ def _yaml(data: bytes, where: str) -> Any:
 
 
 def _measure(root: Object) -> None:
-    """Count what a description is made of: also one that holds itself ends here."""
+    """Count the values of a description, also of a recursive one."""
     count, level, depth = 0, [cast("Any", root)], 0
     while level:
         below: list[Any] = []
@@ -147,7 +149,7 @@ def _too_much() -> RegistrationError:
 
 
 def _fetched(url: str) -> bytes:
-    """The description at ``url``. A thread has an event loop of its own: the caller's may be running."""
+    """Load the description at ``url``, in a thread with a separate event loop, because the caller may run in one."""
     from ..transports.http.client.guarded_fetch import REDIRECTS, AddressGuard, Fetched, guarded_fetch
 
     async def fetch() -> Fetched:

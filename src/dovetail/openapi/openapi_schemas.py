@@ -1,8 +1,8 @@
-"""Schemas of a description as JSON Schemas of their own: 2020-12, with the definitions they need and no others.
+"""Translate schemas of a description into self-contained JSON Schemas (2020-12).
 
-Those of 3.0 are translated (``nullable``, ``exclusiveMinimum: true``). ``allOf``, ``oneOf`` and ``anyOf`` stay as they
-are, references become ``#/$defs/…``. A definition is translated once, whoever uses it. What leads nowhere, into a
-circle or out of the document is a value of any kind.
+Schemas of 3.0 are converted (``nullable``, ``exclusiveMinimum: true``). ``allOf``, ``oneOf`` and ``anyOf`` stay
+unchanged, references become ``#/$defs/…``. Each definition is translated once. A reference that is missing, circular or
+outside of the document accepts any value.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ..shapes import Object, is_list, is_object
 from .description import Document
 
 SCHEMA_SIZE: Final = 10_000
-"""Values one schema of a tool is made of; what would be larger is shown as anything."""
+"""The most values in the schema of a tool; larger parts accept anything."""
 MAX_REFERENCE_CHAIN: Final = 256
-"""Definitions that speak about one and the same value."""
+"""The most definitions that apply to the same value."""
 
 
 _PLAIN: Final = frozenset({
@@ -30,17 +30,17 @@ _PLAIN: Final = frozenset({
     "maxProperties", "minProperties", "required", "minContains", "maxContains", "dependentRequired",
     "contentEncoding", "contentMediaType", "readOnly", "writeOnly", "deprecated",
 })  # fmt: skip
-"""Keywords that are taken over as they are; all that is not named here is of no use to a model."""
+"""Keywords that are copied; others are not useful for models."""
 _ONE: Final = SINGLE - {"additionalItems"}
 _TABLES: Final = BY_NAME - {*DEFINITIONS}
 
 
 class _Uses(Struct):
-    """What was met on the way through one schema."""
+    """The definitions that one schema uses."""
 
     names: set[str]
     here: set[str]
-    """Definitions that speak about the same value: a circle of these has no end."""
+    """Definitions that apply to the same value; a cycle of these is infinite."""
     size: int = 0
 
 
@@ -48,13 +48,13 @@ class _Definition(Struct):
     reference: str
     uses: _Uses
     schema: Any = None
-    """None until somebody needs it."""
+    """None until it is needed."""
     checked: bool = False
-    """It is known not to go in a circle."""
+    """Whether it is known to be finite."""
 
 
-class Schemas:
-    """Translates the schemas of ``document``: for requests without what is only read, for answers the other way."""
+class OpenApiSchemas:
+    """Translates the schemas of ``document``: requests without readOnly members, responses without writeOnly ones."""
 
     def __init__(self, document: Document, *, request: bool) -> None:
         self._document = document
@@ -64,10 +64,10 @@ class Schemas:
         self._definitions: dict[str, _Definition] = {}
 
     def closed(self, schema: Any) -> Object:
-        """``schema`` translated, with all that it refers to; anything at all where that is too large."""
+        """Translate ``schema`` with its definitions; parts that are too large accept anything."""
         uses = _Uses(set(), set())
         made = self._translate(schema, 0, uses, here=True)
-        while is_object(made) and made.keys() == {"$ref"}:  # older revisions look for the type at the root
+        while is_object(made) and made.keys() == {"$ref"}:  # older revisions need the type at the root
             root = self._definition(definition_name(made["$ref"]))
             made, uses = root.schema, root.uses
         if not is_object(made):
@@ -95,14 +95,14 @@ class Schemas:
         return found
 
     def _known(self, name: str) -> _Definition:
-        """The definition, translated."""
+        """Return the translated definition."""
         found = self._definitions[name]
         if found.schema is None:
             found.schema = self._translate(self._document.find(found.reference), 0, found.uses, here=True)
         return found
 
     def _circles(self, name: str) -> bool:
-        """Whether the definition leads back to itself, or on for ever, without a step into a value."""
+        """Return whether the definition refers to itself for the same value."""
         seen: set[str] = set()
         waiting = list(self._known(name).uses.here)
         while waiting and len(seen) <= MAX_REFERENCE_CHAIN:
@@ -115,7 +115,7 @@ class Schemas:
         return bool(waiting)
 
     def _reference(self, reference: str) -> str | None:
-        """The name of what ``reference`` leads to; None where that is nothing of ours."""
+        """Return the name of the definition of ``reference``; None if it is not in the document."""
         name = self._names.get(reference)
         if name is None:
             if self._document.find(reference) is None:
@@ -139,7 +139,7 @@ class Schemas:
         if not isinstance(reference, str):
             return self._own(schema, depth, uses, here=here)
         name = self._reference(reference)
-        # 3.0: what stands beside a reference is ignored.
+        # 3.0: siblings of a reference are ignored.
         rest = {} if self._document.old else self._own(schema, depth, uses, here=here)
         if name is None:
             return rest
@@ -174,7 +174,7 @@ def _size(value: Any) -> int:
 
 
 def _mend(made: Object, schema: Object) -> None:
-    """Take out what no schema may say, though many do, and the names of members that are not shown."""
+    """Remove invalid keywords and the names of hidden members."""
     properties: Any = schema.get("properties")
     required: Any = made.get("required")
     if required is not None:
@@ -194,7 +194,7 @@ def _mend(made: Object, schema: Object) -> None:
 
 
 def _translated(made: Object, schema: Object) -> Object:
-    """What 3.0 says otherwise."""
+    """Convert the keywords of 3.0."""
     for bound in ("Minimum", "Maximum"):
         exclusive = made.get(f"exclusive{bound}")
         if isinstance(exclusive, bool):

@@ -1,7 +1,7 @@
-"""What a tool takes, and the request that its arguments make.
+"""The arguments of a tool, and the HTTP request from them.
 
-Parameters are arguments by their names; members of a JSON or form body stand beside them, or the body is one argument
-``body`` where names collide or it is no plain object. Nothing here does I/O.
+Parameters are arguments with the same names. Members of a JSON or form body are arguments, too; if names collide or the
+body is not a plain object, it is one argument ``body``. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from ..shapes import Object, is_list, is_object
 from .description import Document
-from .openapi_schemas import Schemas
-from .operations import FORM, MULTIPART, Body, Operation, Parameter, is_json
+from .openapi_schemas import OpenApiSchemas
+from .operations import FORM, MULTIPART, Operation, Parameter, RequestBody, is_json
 from .parameter_styles import BadValue, cookies, expand, header_value, path_piece, query_pairs
-from .request_bodies import FILE, BadMember, Sent, is_file, is_text, write
+from .request_bodies import FILE, BadMember, EncodedBody, is_file, is_text, write
 
 NAME_LENGTH: Final = 64
-"""Characters of the names of tools and arguments: some models take no longer ones."""
+"""The longest name of a tool or argument; some models have this limit."""
 FLAT_DEPTH: Final = 8
-"""Levels of ``allOf`` in which the members of a body are looked for."""
+"""The deepest ``allOf`` in which members of a body are found."""
 
 
 _PLACES: Final = ("path", "query", "header", "cookie")
@@ -30,8 +30,8 @@ _NOT_PLAIN: Final = frozenset({"oneOf", "anyOf", "not", "if", "patternProperties
 _ACCEPT: Final = "application/json, */*;q=0.5"
 
 
-class Request(Struct, frozen=True):
-    """What is sent, below the address of the API."""
+class ApiRequest(Struct, frozen=True):
+    """A request to the API, relative to the base URL."""
 
     method: str
     target: str
@@ -40,19 +40,19 @@ class Request(Struct, frozen=True):
     body: bytes | None = None
 
 
-class _Members(Struct):
-    """An object whose members can stand beside other arguments."""
+class _BodyMembers(Struct):
+    """An object whose members become arguments."""
 
     properties: Object
     required: list[str]
     open: Any = False
-    """The schema of members without a name; False for none."""
+    """The schema of additional members; False for none."""
 
 
-class Plan:
-    """How the arguments of one operation become a request. ``schema`` is what a client is shown of them."""
+class RequestPlan:
+    """Builds the request of one operation from arguments. ``schema`` is the input schema of the tool."""
 
-    def __init__(self, operation: Operation, document: Document, schemas: Schemas) -> None:
+    def __init__(self, operation: Operation, document: Document, schemas: OpenApiSchemas) -> None:
         self._operation = operation
         taken: set[str] = set()
         ordered = sorted(operation.parameters, key=lambda one: _PLACES.index(one.place))
@@ -63,7 +63,7 @@ class Plan:
         self._members: dict[str, str] = {}
         """Arguments that are members of the body."""
         self._body: str | None = None
-        """The argument that is the whole body."""
+        """The argument with the whole body."""
         self._files: frozenset[str] = frozenset()
         self._open = False
         properties: Object = {name: one.schema for name, one in self.parameters.items()}
@@ -75,8 +75,10 @@ class Plan:
             required += wanted
         self.schema = self._shown(schemas, properties, required, additional)
 
-    def _plan_body(self, body: Body, document: Document, taken: set[str]) -> tuple[Object, list[str], Any]:
-        """Properties, names of those that are required, and what further members may be."""
+    def _plan_body(
+        self, body: RequestBody, document: Document, taken: set[str]
+    ) -> tuple[Object, list[str], Any]:
+        """Return properties, required names, and the schema of additional members."""
         fields = body.media in (FORM, MULTIPART)
         members = _flat(document, body.schema) if fields or is_json(body.media) else None
         if body.media == MULTIPART:
@@ -102,7 +104,9 @@ class Plan:
             return schema
         return {"type": "array", "items": FILE} if document.follow(schema).get("type") == "array" else FILE
 
-    def _shown(self, schemas: Schemas, properties: Object, required: list[str], additional: Any) -> Object:
+    def _shown(
+        self, schemas: OpenApiSchemas, properties: Object, required: list[str], additional: Any
+    ) -> Object:
         whole = {
             "type": "object",
             "properties": properties,
@@ -110,7 +114,7 @@ class Plan:
             "additionalProperties": additional,
         }
         made = schemas.closed(whole)
-        if "type" not in made:  # too large to be shown
+        if "type" not in made:  # too large for the schema
             anything: Object = dict.fromkeys(properties, True)
             made = schemas.closed({**whole, "properties": anything, "additionalProperties": True})
         for name, parameter in self.parameters.items():
@@ -121,8 +125,8 @@ class Plan:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def request(self, values: Mapping[str, Any]) -> Request:
-        """The request for arguments that fit the schema.
+    def request(self, values: Mapping[str, Any]) -> ApiRequest:
+        """Return the request for valid arguments.
 
         Raises:
             BadValue: one of them cannot be sent.
@@ -153,7 +157,7 @@ class Plan:
         if sent is not None:
             headers["Content-Type"] = sent.media
         target = "?".join(filter(None, (self._path(pieces), "&".join(query))))
-        return Request(self._operation.method, target, headers, None if sent is None else sent.data)
+        return ApiRequest(self._operation.method, target, headers, None if sent is None else sent.data)
 
     def _path(self, pieces: dict[str, str]) -> str:
         try:
@@ -162,7 +166,7 @@ class Plan:
             names = [name for name, one in self.parameters.items() if one.place == "path"]
             raise BadValue(", ".join(names), str(error)) from None
 
-    def _written(self, values: Mapping[str, Any]) -> Sent | None:
+    def _written(self, values: Mapping[str, Any]) -> EncodedBody | None:
         body = self._operation.body
         if body is None:
             return None
@@ -192,12 +196,12 @@ class Plan:
 
 
 def legal(name: str) -> str:
-    """``name`` with the characters that every client and model takes."""
+    """Return ``name`` with only the characters that all clients and models accept."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:NAME_LENGTH] or "value"
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """A legal name that is not ``taken`` yet; it is from now on."""
+    """Return a valid name that is not ``taken``, and add it to ``taken``."""
     words = legal(name)
     found, count = words, 1
     while found in taken:
@@ -218,8 +222,8 @@ def _list(value: Any) -> list[Any]:
     return value if is_list(value) else []
 
 
-def _flat(document: Document, schema: Any, depth: int = 0) -> _Members | None:
-    """The members of a plain object, those of its ``allOf`` included; None for anything else."""
+def _flat(document: Document, schema: Any, depth: int = 0) -> _BodyMembers | None:
+    """Return the members of a plain object, including those in ``allOf``; None for other schemas."""
     node = document.follow(schema)
     if depth > FLAT_DEPTH or _NOT_PLAIN & node.keys() or node.get("nullable") is True:
         return None
@@ -230,7 +234,7 @@ def _flat(document: Document, schema: Any, depth: int = 0) -> _Members | None:
     if not is_object(properties):
         return None
     other: Any = node.get("additionalProperties", False)
-    found = _Members(
+    found = _BodyMembers(
         {
             name: one
             for name, one in properties.items()
@@ -245,7 +249,7 @@ def _flat(document: Document, schema: Any, depth: int = 0) -> _Members | None:
             found.properties.get(name, one) != one for name, one in inner.properties.items()
         ):
             return None
-        found = _Members(
+        found = _BodyMembers(
             found.properties | inner.properties,
             found.required + inner.required,
             (found.open is not False or inner.open is not False) and (found.open or inner.open),

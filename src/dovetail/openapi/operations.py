@@ -1,4 +1,4 @@
-"""The operations of a description: what each takes, where it goes in a request, and what comes back."""
+"""The operations of a description: parameters, bodies and responses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..shapes import Object, is_list, is_object
 from .description import Document
 
 OPERATIONS: Final = 5_000
-"""Operations of one description."""
+"""The most operations of one description."""
 PARAMETERS: Final = 200
-"""Parameters of one operation."""
+"""The most parameters of one operation."""
 
 
 log = logging.getLogger("dovetail.openapi")
@@ -31,7 +31,7 @@ _STYLES: Final[dict[str, tuple[str, ...]]] = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""By place: what there is, the default first."""
+"""Styles by location, the default first."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_OURS: Final = frozenset({
     "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "upgrade",
@@ -39,12 +39,11 @@ _NOT_OURS: Final = frozenset({
     "x-forwarded-proto", "x-forwarded-prefix", "x-original-url", "x-rewrite-url", "x-original-host",
     "x-http-method-override", "x-http-method", "x-method-override", "proxy-authorization", "proxy-connection",
 })  # fmt: skip
-"""Headers no argument sets: those that OpenAPI leaves to others, and those that say where a request goes, who sends it
-or where it ends."""
+"""Headers that arguments cannot set: those that OpenAPI reserves, and those for routing, authorization and framing."""
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """One value beside the body."""
+    """A parameter of the path, query, header or cookie."""
 
     name: str
     place: Place
@@ -53,16 +52,16 @@ class Parameter(Struct, frozen=True, kw_only=True):
     style: str = "simple"
     explode: bool = False
     reserved: bool = False
-    """Characters that mean something in a URL may stand as they are."""
+    """Whether reserved characters of URLs are not encoded."""
     empty: bool = False
-    """An empty list is sent as an empty value."""
+    """Whether an empty list is sent as an empty value."""
     json: bool = False
-    """The value is JSON text."""
+    """Whether the value is JSON text."""
     description: str = ""
 
 
-class Body(Struct, frozen=True, kw_only=True):
-    """What is sent after the headers."""
+class RequestBody(Struct, frozen=True, kw_only=True):
+    """The body of a request."""
 
     media: str
     schema: Any
@@ -81,9 +80,9 @@ class Operation(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     deprecated: bool
     parameters: tuple[Parameter, ...]
-    body: Body | None
+    body: RequestBody | None
     answers: tuple[Any, ...] | None
-    """The schemas of what it may answer with success; None where one of them is not said, or not JSON."""
+    """The schemas of successful responses; None if one is missing or not JSON."""
 
     @property
     def what(self) -> str:
@@ -91,7 +90,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 def operations(document: Document) -> Iterator[Operation]:
-    """All that can be used; of the others it is said in the log why not.
+    """Return all usable operations; log a warning for the others.
 
     Raises:
         RegistrationError: there are too many of them.
@@ -110,14 +109,14 @@ def operations(document: Document) -> Iterator[Operation]:
             try:
                 yield _operation(document, method.upper(), path, members, found)
             except RegistrationError as error:
-                log.warning("%s %s is left out: %s", method.upper(), path[:NAME_SHOWN], error.message)
+                log.warning("%s %s is not registered: %s", method.upper(), path[:NAME_SHOWN], error.message)
 
 
 def _operation(document: Document, method: str, path: str, item: Object, found: Object) -> Operation:
     if not path.startswith("/") or any(segment in (".", "..") for segment in path.split("/")):
-        raise RegistrationError("its path is none below the address of the API")
+        raise RegistrationError("its path is not below the base URL of the API")
     if any(character in path for character in "?#\\") or not path.isprintable():
-        raise RegistrationError("its path holds what no path may")
+        raise RegistrationError("its path contains invalid characters")
     own = _list(found.get("parameters"))
     return Operation(
         method=method,
@@ -142,7 +141,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _parameters(document: Document, path: str, nodes: list[Any]) -> Iterable[Parameter]:
-    """Those of the path, and those of the operation, which take the place of others of the same name."""
+    """Return the parameters of the path and of the operation; the latter override the former."""
     found: dict[tuple[str, str], Parameter] = {}
     for node in nodes[: PARAMETERS + 1]:
         parameter = _parameter(document, document.follow(node))
@@ -154,7 +153,7 @@ def _parameters(document: Document, path: str, nodes: list[Any]) -> Iterable[Par
     wanted = {piece.partition("}")[0] for piece in path.split("{")[1:]}
     if declared != wanted:
         raise RegistrationError(
-            f"its path has other variables than parameters: {sorted(declared ^ wanted)[:5]}"
+            f"the variables and the parameters of its path differ: {sorted(declared ^ wanted)[:5]}"
         )
     return found.values()
 
@@ -162,14 +161,14 @@ def _parameters(document: Document, path: str, nodes: list[Any]) -> Iterable[Par
 def _parameter(document: Document, node: Object) -> Parameter | None:
     name, place = node.get("name"), node.get("in")
     if not isinstance(name, str) or not name or place not in _STYLES:
-        raise RegistrationError("it has a parameter without a name or a place")
+        raise RegistrationError("it has a parameter without name or location")
     if place == "header" and name.lower() in _NOT_OURS:
         return None
     if place == "header" and _TOKEN.fullmatch(name) is None:
-        raise RegistrationError(f"{name[:NAME_SHOWN]!r} is no name of a header")
+        raise RegistrationError(f"{name[:NAME_SHOWN]!r} is not a valid header name")
     style = node.get("style", _STYLES[place][0])
     if style not in _STYLES[place]:
-        raise RegistrationError(f"there is no style {str(style)[:NAME_SHOWN]!r} in a {place}")
+        raise RegistrationError(f"the style {str(style)[:NAME_SHOWN]!r} is not supported in a {place}")
     content: Any = node.get("content")
     kind = next(iter(content), "") if is_object(content) else ""
     return Parameter(
@@ -186,14 +185,14 @@ def _parameter(document: Document, node: Object) -> Parameter | None:
     )
 
 
-def _body(document: Document, node: Object) -> Body | None:
+def _body(document: Document, node: Object) -> RequestBody | None:
     content: Any = node.get("content")
     if not is_object(content) or not content:
         return None
     media = min(content, key=_rank)
     described = document.follow(content[media])
     encoding: Any = described.get("encoding")
-    return Body(
+    return RequestBody(
         media=media.partition(";")[0].strip().lower(),
         schema=described.get("schema", {}),
         required=node.get("required") is True,
@@ -202,7 +201,7 @@ def _body(document: Document, node: Object) -> Body | None:
 
 
 def _rank(media: str) -> int:
-    """The kinds of bodies, the one we would rather send first."""
+    """Return the media types of the body, the preferred one first."""
     kind = media.partition(";")[0].strip().lower()
     kinds = (is_json(kind), kind == FORM, kind == MULTIPART, kind.startswith("text/"))
     return kinds.index(True) if True in kinds else len(kinds)
@@ -213,7 +212,7 @@ MULTIPART: Final = "multipart/form-data"
 
 
 def is_json(media: str) -> bool:
-    """Whether ``media`` is JSON, or a kind of it such as ``application/problem+json``."""
+    """Return whether ``media`` is JSON, or a JSON format such as ``application/problem+json``."""
     kind = media.partition(";")[0].strip().lower()
     return kind == "application/json" or kind.endswith("+json") or kind == "text/json"
 

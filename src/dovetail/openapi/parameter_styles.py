@@ -1,7 +1,7 @@
-"""How values are written into a URL and into headers: all styles of OpenAPI, after RFC 6570. Nothing here does I/O.
+"""Write values into URLs and headers, in all styles of OpenAPI (RFC 6570). This module does no I/O.
 
-A value never leaves its place. Everything but letters, digits and ``-._~`` is percent-encoded in URLs; a path in which
-a segment would be ``.`` or ``..`` to anybody is refused, and so is a header with a line break.
+A value cannot change other parts of the request. In URLs, all characters except letters, digits and ``-._~`` are
+percent-encoded. A path with a segment ``.`` or ``..``, and a header with a line break, are refused.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ..shapes import Object, is_list, is_object
 from .operations import Parameter
 
 MEMBER_DEPTH: Final = 8
-"""Levels of members in a query parameter of the style ``deepObject``."""
+"""The deepest nesting of a query parameter of the style ``deepObject``."""
 ESCAPES_UNFOLDED: Final = 4
-"""How often an escape within an escape is looked into."""
+"""How often nested percent-encoding is decoded for the check."""
 
 
 _RESERVED: Final = ":/?@!$'()*,;"
-"""What ``allowReserved`` leaves as it is: all but what ends a value, or the query."""
+"""The characters that ``allowReserved`` does not encode."""
 _LISTS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class BadValue(ValueError):
-    """An argument that cannot be sent; ``reason`` says why, without the value."""
+    """An argument that cannot be sent; ``reason`` does not contain the value."""
 
     def __init__(self, argument: str, reason: str) -> None:
         super().__init__(reason)
@@ -40,40 +40,40 @@ class BadValue(ValueError):
 
 
 def text_of(value: Any) -> str:
-    """A value as text: strings as they are, everything else as JSON has it."""
+    """Return a value as text: strings unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def quoted(value: Any, safe: str = "") -> str:
-    """``value`` as part of a URL."""
+    """Return ``value`` percent-encoded."""
     try:
         return quote(text_of(value), safe=safe)
     except UnicodeEncodeError:
-        raise ValueError("holds half a character") from None
+        raise ValueError("contains an unpaired surrogate") from None
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------
 
 
 def expand(template: str, pieces: dict[str, str]) -> str:
-    """The path with each variable replaced by what `path_piece` made for it.
+    """Return the path with the values of `path_piece`.
 
     Raises:
-        ValueError: it would lead out of where the template put it.
+        ValueError: the path would lead outside of the template.
     """
     path = "".join(
         pieces[part] if index % 2 else quote(part, safe="/%:@!$&'()*+,;=~")
         for index, part in enumerate(_VARIABLE.split(template))
     )
     if any(_climbs(segment) for segment in path.split("/")):
-        raise ValueError("must not be '.' or '..', nor hold one of them between slashes")
+        raise ValueError("must not be or contain a path segment '.' or '..'")
     return path
 
 
 def _climbs(segment: str) -> bool:
-    """Whether anybody who decodes, splits or normalizes ``segment`` could take a part of it for ``.`` or ``..``."""
+    """Return whether decoding or normalization of ``segment`` could produce ``.`` or ``..``."""
     for _ in range(ESCAPES_UNFOLDED):
         decoded = unquote(segment)
         plain = unicodedata.normalize("NFKC", decoded)
@@ -86,10 +86,10 @@ def _climbs(segment: str) -> bool:
 
 
 def path_piece(parameter: Parameter, value: Any) -> str:
-    """``value`` in a path.
+    """Return ``value`` for a path.
 
     Raises:
-        ValueError: there is nothing of it, so that another path would be asked for.
+        ValueError: it is empty, which would request another path.
     """
     name, explode = quoted(parameter.name), parameter.explode
     if value is None or value == "" or value == [] or value == {}:
@@ -120,7 +120,7 @@ def _matrix(name: str, value: Any, pairs: list[tuple[str, str]] | None, *, explo
 
 
 def _members(value: Any, safe: str = "") -> list[tuple[str, str]] | None:
-    """The members of an object, ready to be written; None for anything else."""
+    """Return the encoded members of an object; None for other values."""
     if not is_object(value):
         return None
     return [(quoted(key, safe), quoted(one, safe)) for key, one in value.items()]
@@ -130,7 +130,7 @@ def _members(value: Any, safe: str = "") -> list[tuple[str, str]] | None:
 
 
 def query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
-    """``name=value`` as often as ``value`` needs it."""
+    """Return the ``name=value`` pairs of ``value``."""
     name, safe = quoted(parameter.name), _RESERVED if parameter.reserved else ""
     if parameter.json:
         yield f"{name}={quoted(msgspec.json.encode(value).decode(), safe)}"
@@ -168,10 +168,10 @@ def _leaves(value: Object, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def header_value(parameter: Parameter, value: Any) -> str:
-    """``value`` as a header has it.
+    """Return ``value`` for a header.
 
     Raises:
-        ValueError: it would end the line.
+        ValueError: it contains a line break.
     """
     if parameter.json:
         text = msgspec.json.encode(value).decode()
@@ -181,10 +181,10 @@ def header_value(parameter: Parameter, value: Any) -> str:
     else:
         text = ",".join(map(text_of, value)) if is_list(value) else text_of(value)
     if _CONTROLS.search(text):
-        raise ValueError("must not hold line breaks or other control characters")
+        raise ValueError("must not contain line breaks or other control characters")
     return text.strip()
 
 
 def cookies(parameter: Parameter, value: Any) -> str:
-    """``name=value``, as a ``Cookie`` header has it; several are separated by semicolons."""
+    """Return ``name=value`` for a ``Cookie`` header, separated by semicolons."""
     return "; ".join(query_pairs(parameter, value))

@@ -1,4 +1,4 @@
-"""How a body is written: JSON, forms, forms with files, text and bytes. Nothing here does I/O.
+"""Write request bodies: JSON, forms, multipart forms, text and bytes. This module does no I/O.
 
 A file is an argument that is base64, or an object: ``{"text": …}`` or ``{"data": base64}``, with a ``filename`` and a
 ``contentType``.
@@ -17,7 +17,7 @@ import msgspec
 
 from ..model.content import is_media_type
 from ..shapes import Object, is_list, is_object
-from .operations import FORM, MULTIPART, Body, Parameter, is_json
+from .operations import FORM, MULTIPART, Parameter, RequestBody, is_json
 from .parameter_styles import query_pairs, text_of
 
 _BINARY: Final = "application/octet-stream"
@@ -38,10 +38,10 @@ FILE: Final[Object] = {
         },
     ],
 }
-"""What arguments show in place of the bytes of a file."""
+"""The schema of an argument for a file."""
 
 
-class Sent(NamedTuple):
+class EncodedBody(NamedTuple):
     """A body and its media type."""
 
     data: bytes
@@ -49,7 +49,7 @@ class Sent(NamedTuple):
 
 
 class BadMember(ValueError):
-    """A member of a form that cannot be written."""
+    """A member of a form that cannot be encoded."""
 
     def __init__(self, member: str, why: str) -> None:
         super().__init__(why)
@@ -63,7 +63,7 @@ class _File(NamedTuple):
 
 
 def is_file(schema: Object) -> bool:
-    """Whether the value of ``schema`` is bytes: ``format: binary`` of 3.0, ``contentMediaType`` alone of 3.1."""
+    """Return whether the value of ``schema`` is bytes: ``format: binary`` of 3.0, ``contentMediaType`` alone of 3.1."""
     media = schema.get("contentMediaType")
     bare = (
         isinstance(media, str)
@@ -75,38 +75,38 @@ def is_file(schema: Object) -> bool:
 
 
 def is_text(media: str) -> bool:
-    """Whether a body of this kind is given as text."""
+    """Return whether a body of this media type is given as text."""
     return media.startswith("text/") or media.endswith(
         ("/xml", "+xml", "/yaml", "+yaml", "/x-ndjson", "/graphql")
     )
 
 
-def write(body: Body, value: Any, files: frozenset[str]) -> Sent:
-    """``value`` as ``body`` has it; ``files`` are the members that are bytes.
+def write(body: RequestBody, value: Any, files: frozenset[str]) -> EncodedBody:
+    """Encode ``value`` for ``body``; ``files`` are the members that are bytes.
 
     Raises:
-        BadMember: one of its members cannot be written so.
-        ValueError: it cannot be written so.
+        BadMember: a member cannot be encoded.
+        ValueError: the value cannot be encoded.
     """
     if is_json(body.media):
-        return Sent(msgspec.json.encode(value), body.media)
+        return EncodedBody(msgspec.json.encode(value), body.media)
     if body.media in (FORM, MULTIPART):
         if not is_object(value):
             raise ValueError("must be an object")
         return _form(body, value) if body.media == FORM else _multipart(body, value, files)
     if is_text(body.media):
-        return Sent(_bytes(text_of(value)), f"{body.media}; charset=utf-8")
+        return EncodedBody(_bytes(text_of(value)), f"{body.media}; charset=utf-8")
     if "*" in body.media:
         body = msgspec.structs.replace(body, media=_BINARY)
     file = _file(value)
-    return Sent(file.data, file.media or body.media)
+    return EncodedBody(file.data, file.media or body.media)
 
 
 def _bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError("holds half a character") from None
+        raise ValueError("contains an unpaired surrogate") from None
 
 
 def _file(value: Any) -> _File:
@@ -117,7 +117,7 @@ def _file(value: Any) -> _File:
     data = _bytes(str(value["text"])) if "text" in value else _decoded(str(value["data"]))
     media = value.get("contentType")
     if media is not None and not (isinstance(media, str) and is_media_type(media)):
-        raise ValueError("has no contentType of a file")
+        raise ValueError("has an invalid contentType")
     name = value.get("filename")
     return _File(data, None if name is None else str(name), media)
 
@@ -129,7 +129,7 @@ def _decoded(text: str) -> bytes:
         raise ValueError("must be base64") from None
 
 
-def _encoding(body: Body, name: str) -> Object:
+def _encoding(body: RequestBody, name: str) -> Object:
     found = body.encoding.get(name)
     return found if is_object(found) else {}
 
@@ -142,7 +142,7 @@ def _blaming(member: str) -> Generator[None]:
         raise BadMember(member, str(error)) from None
 
 
-def _form(body: Body, value: Object) -> Sent:
+def _form(body: RequestBody, value: Object) -> EncodedBody:
     pairs: list[str] = []
     for name, one in value.items():
         how = _encoding(body, name)
@@ -158,10 +158,10 @@ def _form(body: Body, value: Object) -> Sent:
         )
         with _blaming(name):
             pairs += query_pairs(parameter, one)
-    return Sent("&".join(pairs).replace("%20", "+").encode(), FORM)
+    return EncodedBody("&".join(pairs).replace("%20", "+").encode(), FORM)
 
 
-def _multipart(body: Body, value: Object, files: frozenset[str]) -> Sent:
+def _multipart(body: RequestBody, value: Object, files: frozenset[str]) -> EncodedBody:
     boundary = secrets.token_hex(16)
     written = bytearray()
     for name, one in value.items():
@@ -170,10 +170,10 @@ def _multipart(body: Body, value: Object, files: frozenset[str]) -> Sent:
                 head, data = _part(body, name, part, file=name in files)
             written += f"--{boundary}\r\n{head}\r\n\r\n".encode() + data + b"\r\n"
     written += f"--{boundary}--\r\n".encode()
-    return Sent(bytes(written), f"{MULTIPART}; boundary={boundary}")
+    return EncodedBody(bytes(written), f"{MULTIPART}; boundary={boundary}")
 
 
-def _part(body: Body, name: str, value: Any, *, file: bool) -> tuple[str, bytes]:
+def _part(body: RequestBody, name: str, value: Any, *, file: bool) -> tuple[str, bytes]:
     told = str(_encoding(body, name).get("contentType", "")).partition(",")[0].strip()
     media = told if is_media_type(told) else ""
     head = f'Content-Disposition: form-data; name="{_escaped(name)}"'
@@ -187,7 +187,7 @@ def _part(body: Body, name: str, value: Any, *, file: bool) -> tuple[str, bytes]
 
 
 def _escaped(name: str) -> str:
-    """HTML, multipart/form-data encoding algorithm: what would end the name is percent-encoded."""
+    """HTML, multipart/form-data encoding algorithm: quotes and line breaks are percent-encoded."""
     _bytes(name)
     return "".join(
         f"%{ord(sign):02X}" if sign in '"\\' or sign < " " or sign == "\x7f" else sign for sign in name

@@ -1,4 +1,4 @@
-"""What becomes of an operation: a tool, a resource, a template or nothing."""
+"""Rules for operations: tool, resource, template or nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Kind = Literal["tool", "resource", "template"]
 
 
 class Route(Struct, frozen=True):
-    """Operations that match all of this become ``to``; None leaves them out.
+    """Operations that match all conditions become ``to``; None: they are not registered.
 
     ``Route("resource", methods=["GET"], pattern=r"^/pets")``. ``pattern`` is a regular expression that is searched for
-    in the path, ``tags`` are those that an operation must have, all of them. Only GET operations become resources:
-    others go on to the next route.
+    in the path; an operation must have all ``tags``. Only GET operations can become resources: for others, the next
+    route is tried.
     """
 
     to: Kind | None = "tool"
@@ -37,7 +37,7 @@ class Route(Struct, frozen=True):
 
 
 def check(routes: Iterable[Route]) -> tuple[Route, ...]:
-    """The routes, if all of them can be used."""
+    """Check the routes."""
     checked = tuple(routes)
     for route in checked:
         try:
@@ -45,16 +45,14 @@ def check(routes: Iterable[Route]) -> tuple[Route, ...]:
         except re.error as error:
             raise RegistrationError(f"the pattern {route.pattern!r} of a route: {error}") from None
         if route.to not in ("tool", "resource", "template", None):
-            raise RegistrationError(
-                f"a route leads to 'tool', 'resource', 'template' or None, not {route.to!r}"
-            )
+            raise RegistrationError(f"a route is to 'tool', 'resource', 'template' or None, not {route.to!r}")
         if isinstance(route.methods, str) or isinstance(route.tags, str):
-            raise RegistrationError("methods and tags of a route are lists")
+            raise RegistrationError("methods and tags of a route must be lists")
     return checked
 
 
 def kind_of(operation: Operation, routes: tuple[Route, ...]) -> Kind | None:
-    """What becomes of ``operation``: what the first route says that matches, and a tool without one."""
+    """Return the target of the first route that matches ``operation``; by default "tool"."""
     for route in routes:
         if route.matches(operation):
             return route.to

@@ -1,7 +1,7 @@
 """What users configure: one frozen struct for each subject, with safe defaults.
 
-Sizes are bytes, times are seconds. A limit that nobody needs to change stands as a constant next to the code that
-enforces it.
+Sizes are bytes, times are seconds. Limits that need no configuration are constants next to the code that
+enforces them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 
 def check_kinds(kinds: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) -> None:
-    """Raises TypeError: a parameter that was given is not of its kind, and what it takes."""
+    """Check the types of parameters; raises TypeError with the accepted type."""
     for name, (kind, what) in kinds.items():
         if name in given and not isinstance(given[name], kind):
             raise TypeError(f"{name} is {what}, not {given[name]!r}")
@@ -168,13 +168,13 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Returns the `Principal` (or its name) of a request from its ASGI scope, for apps that authenticate elsewhere.
     Sessions, states and tasks are bound to it."""
     auth: Any = None
-    """Verifies tokens in place of the server's own ``auth``; see `dovetail.auth`."""
+    """Verifies tokens instead of the ``auth`` of the server; see `dovetail.auth`."""
     resource: str | None = None
     """The resource identifier in the metadata; by default the audience of its tokens, else its URL."""
     authorization_servers: tuple[str, ...] = ()
     """URLs of the authorization servers; by default the issuers of the verifier."""
     dpop_nonces: bool = False
-    """Require a nonce of this server in DPoP proofs, so that a proof made in advance is worthless."""
+    """Require a nonce of this server in DPoP proofs, so that proofs cannot be created in advance."""
     metrics: bool | str = False
     """Serve metrics at ``/metrics``, as ``DOVETAIL_METRICS=1`` does. A folder name is shared by several processes that
     were not started by ``workers``."""

@@ -1,4 +1,4 @@
-"""What operators see: numbers (`metrics`), spans (`tracing`) and events (`events`) of a server or a client.
+"""Telemetry of a server or a client: metrics (`metrics`), spans (`tracing`) and events (`events`).
 
-Nothing here is loaded, and nothing is counted, before somebody asks for it. Start with `metrics.py`.
+The modules are imported only when they are used. Start with `metrics.py`.
 """

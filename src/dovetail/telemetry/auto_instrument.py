@@ -1,4 +1,4 @@
-"""Whether a program wants OpenTelemetry or metrics. Checked when a server starts or a client is made, not later."""
+"""Enable tracing and metrics if the program uses OpenTelemetry; checked when a server or client starts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SWITCH: Final = {"": False, "0": False, "false": False, "1": True, "true": True
 
 
 def wanted() -> list[Any]:
-    """The providers there are. A program that has set one has loaded OpenTelemetry: otherwise we do not either."""
+    """Return the providers of the program. OpenTelemetry is imported only if the program has imported it."""
     if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _VARIABLES):
         return []
     try:
         from .tracing import providers
-    except DovetailError:  # what the environment asks for is not installed
+    except DovetailError:  # the environment requests a provider that is not installed
         return []
     return list(providers())
 
 
 def with_tracing(middleware: Sequence[Any]) -> Sequence[Any]:
-    """The middleware of a client or server, what traces first, if anybody wants that and has not said where."""
+    """Return the middleware with `Tracing` first, if the program uses OpenTelemetry and has not added it."""
     if not wanted():
         return middleware
     from .tracing import Tracing
@@ -40,7 +40,7 @@ def with_tracing(middleware: Sequence[Any]) -> Sequence[Any]:
 
 
 def instrument(server: Server) -> None:
-    """Trace ``server``, and tell its numbers to OpenTelemetry, if anybody wants that; once."""
+    """Trace ``server`` and export its metrics, if the program uses OpenTelemetry; only once."""
     if not wanted():
         return
     from .opentelemetry_metrics import export
@@ -52,6 +52,6 @@ def instrument(server: Server) -> None:
 
 
 def metrics_wanted(options: HttpOptions) -> bool | str:
-    """Whether the options or ``DOVETAIL_METRICS`` ask for metrics; the shared folder of the processes, if it is one."""
+    """Return whether the options or ``DOVETAIL_METRICS`` enable metrics, and the shared folder if they name one."""
     value = os.environ.get("DOVETAIL_METRICS", "")
     return options.metrics or _SWITCH.get(value.lower(), value)

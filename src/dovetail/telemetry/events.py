@@ -1,4 +1,4 @@
-"""Events: what happens to requests and connections, told one by one to whoever wants to hear of it.
+"""Events of requests and connections, for callbacks.
 
 ```python
 Client(url, on_event=print)
@@ -15,10 +15,10 @@ name                    data
 ``request.exception``   the same, ``outcome``, ``code`` and ``kind`` of the error, or the exception's class
 ``transition``          ``from``, ``to``, ``reason``: of a client's connection, or of a legacy session
 ``invalid_message``     ``kind``, ``detail``: a message that could not be read, or broke the protocol
-``unknown_response``    ``kind``, ``detail``: an answer nobody waits for; late ones after a timeout are normal
+``unknown_response``    ``kind``, ``detail``: a response without a pending request; after a timeout this is normal
 ======================  ====================================================================================
 
-A callback must not block. What it raises is logged, and changes nothing.
+A callback must not block. Its exceptions are logged and have no other effect.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ANSWERS: Final = frozenset({"unknown_answer", "late_answer"})
 
 
 class TelemetryEvent(Struct, frozen=True):
-    """One thing that happened; the module says which there are."""
+    """One event; the table of the module lists the names."""
 
     name: str
     side: Side
@@ -54,7 +54,7 @@ class TelemetryEvent(Struct, frozen=True):
 
 
 class Events(Middleware):
-    """Tells ``heard`` what happens on one side: around every call, and as a `Watcher` of what becomes none."""
+    """Calls ``heard`` for each event: around every call, and as a `Watcher` of invalid messages."""
 
     observes = True
 
@@ -72,7 +72,7 @@ class Events(Middleware):
         async def told(request: Request) -> Struct | Raw:
             call = request.call
             about: dict[str, Any] = {"method": call.method, "name": subject_of(call)}
-            if self._side == "server":  # a client's has none before it is sent
+            if self._side == "server":  # a request of a client has no id before it is sent
                 about["id"] = call.id
             if not request.resumed:
                 self.tell("request.start", **about)
@@ -102,15 +102,15 @@ class Events(Middleware):
             service.admission.watchers += (self,)
 
     def watch_session(self, session: Session) -> None:
-        """Tell what becomes of a legacy session."""
+        """Report the transitions of a legacy session."""
         session.on_phase = self.moved
 
     def moved(self, before: str, after: str, reason: str | None) -> None:
-        """A connection or session has changed its state."""
-        # A mapping and not keywords: the document says "from", and so does whoever reads it.
+        """Report a change of state of a connection or session."""
+        # A mapping, because "from" is a Python keyword.
         self.tell("transition", **{"from": before, "to": after, "reason": reason})
 
-    # --- what an `Admission` tells its watchers ----------------------------------------------------------------
+    # --- the `Watcher` of an `Admission` ----------------------------------------------------------------
 
     def refused(self, error: DovetailError) -> None:
         if isinstance(error, RemoteProtocolError):
@@ -128,7 +128,7 @@ class Events(Middleware):
 
 
 def listen(server: Server, heard: Heard) -> Heard:
-    """Tell ``heard`` what happens to ``server`` from now on."""
+    """Call ``heard`` for all further events of ``server``."""
     events = Events("server", heard)
     server.add_middleware(events)
     server.session_watchers.append(events.watch_session)

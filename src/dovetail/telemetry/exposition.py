@@ -1,18 +1,18 @@
-"""Numbers as text: the format of Prometheus, and OpenMetrics 1.0."""
+"""Write metrics as text, in the formats of Prometheus and OpenMetrics 1.0."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .metric_definitions import BUCKETS, FAMILIES, Family
+from .metric_definitions import BUCKETS, FAMILIES, MetricFamily
 from .shared_registry import Labels, Numbers
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 _ESCAPES: Final = {
-    **dict.fromkeys(range(32), "�"),  # nothing that a terminal or a parser may take for a command
+    **dict.fromkeys(range(32), "�"),  # no control characters
     ord("\n"): "\\n",
     ord("\\"): "\\\\",
     ord('"'): '\\"',
@@ -21,7 +21,7 @@ _LIMITS: Final = (*(repr(limit) for limit in BUCKETS), "+Inf")
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether an ``Accept`` header prefers OpenMetrics to plain text."""
+    """Return whether an ``Accept`` header prefers OpenMetrics to plain text."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
     for part in accept.lower().split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -42,7 +42,7 @@ def _weight(parameters: list[str]) -> float:
 
 
 def write(numbers: Iterable[Numbers], *, openmetrics: bool = False) -> bytes:
-    """All of ``numbers``, each series once, as a scraper reads them. What has none yet is named all the same."""
+    """Return the text of all ``numbers``, each series once. Metrics without values have a header, too."""
     found: dict[str, list[Numbers]] = {}
     for one in numbers:
         found.setdefault(one.family, []).append(one)
@@ -58,7 +58,7 @@ def write(numbers: Iterable[Numbers], *, openmetrics: bool = False) -> bytes:
     return ("\n".join(lines) + "\n").encode(errors="replace")
 
 
-def _lines(family: Family, one: Numbers) -> Iterator[str]:
+def _lines(family: MetricFamily, one: Numbers) -> Iterator[str]:
     if family.kind != "histogram":
         yield f"{family.name}{_labels(family, one.labels)} {_number(one.values[0])}"
         return
@@ -70,7 +70,7 @@ def _lines(family: Family, one: Numbers) -> Iterator[str]:
     yield f"{family.name}_count{_labels(family, one.labels)} {_number(count)}"
 
 
-def _labels(family: Family, labels: Labels, limit: str | None = None) -> str:
+def _labels(family: MetricFamily, labels: Labels, limit: str | None = None) -> str:
     pairs = [
         f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(family.labels, labels, strict=True)
     ]

@@ -1,12 +1,12 @@
-"""`Metrics`: what a server counts, for ``/metrics`` and for programs.
+"""`Metrics`: the metrics of a server, for ``/metrics`` and for programs.
 
 ```python
 app = server.asgi(metrics=True)  # or `dovetail run server.py --http --metrics`, or DOVETAIL_METRICS=1
 server.metrics.read("dovetail_calls_total", outcome="ok")
 ```
 
-`Server.metrics` makes it and puts it around every call; before that nothing is counted. `families.py` has every metric
-there is. Where several processes serve, each has a `table`, and whichever is asked tells the numbers of all.
+The first access to `Server.metrics` creates it and starts to count calls. `metric_definitions.py` lists the metrics.
+With several processes, each has a `shared_registry`, and any of them reports the values of all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..middleware.call_outcome import Outcome, code_of, of_error, of_result
 from ..model import CallToolResult
 from .exposition import write
 from .metric_definitions import BUCKETS, FAMILIES, NAMES
-from .shared_registry import OTHER, Labels, Numbers, Table, enter, gather, merge
+from .shared_registry import OTHER, Labels, Numbers, Registry, enter, gather, merge
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.metrics")
 
 Source = Callable[[], Iterable[tuple[str, Labels, float]]]
-"""What is looked at rather than counted: the metric, its labels, its value."""
+"""A metric that is read when it is needed: its name, labels and value."""
 
 _TASK: Final = "task"
 _CALL: Final = "tools/call"
@@ -50,7 +50,7 @@ _VERBS: Final = ("get", "put", "delete", "append", "scan", "lease", "publish")
 
 
 class _Counted(Struct, eq=False):
-    """The numbers of one tool, prompt, resource or method."""
+    """The series of one tool, prompt, resource or method."""
 
     method: str
     name: str
@@ -59,28 +59,28 @@ class _Counted(Struct, eq=False):
 
 
 class Metrics(Middleware):
-    """The numbers of one server, and of all workers that serve it."""
+    """The metrics of one server and all of its workers."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._sources: list[Source] = [self._look_at_server]
         self._shown: set[tuple[str, Labels]] = set()
-        """What the sources spoke of last time."""
+        """The gauges that the sources reported last time."""
         self._folder: str | None = None
         self._timed_store: Any = None
         self._tools: dict[str, _Counted] = {}
         self.exported = False
-        """OpenTelemetry reads it, too."""
-        self._begin(Table())
+        """Whether OpenTelemetry reads the metrics, too."""
+        self._begin(Registry())
         if sys.platform != "win32":
             ours = weakref.WeakMethod(self.forked)
             os.register_at_fork(after_in_child=lambda: (begin := ours()) and begin())
 
-    def _begin(self, table: Table) -> None:
+    def _begin(self, table: Registry) -> None:
         self._table = table
         self._cells = table.cells
         self._known: dict[tuple[str, str], _Counted] = {}
-        """By what clients call them; only what is registered is remembered. `_tools` are those of ``tools/call``."""
+        """Series by name; only registered names are stored. `_tools` are those of ``tools/call``."""
         self._tools.clear()
         self._counted: dict[tuple[str, str], _Counted] = {}
         self._in_flight = 0
@@ -91,49 +91,49 @@ class Metrics(Middleware):
     # --- several processes -----------------------------------------------------------------------------------
 
     def join(self, folder: str) -> None:
-        """Count together with all who join the same folder. What this process has counted so far is theirs alone.
+        """Share the metrics with all processes that use the same folder, from now on.
 
-        Where the folder cannot be used, this process goes on by itself, and the log says so.
+        If the folder cannot be used, the process reports only its own metrics and logs a warning.
         """
         self._folder = folder
         try:
             table = enter(folder)
         except OSError as error:
-            log.warning("this process counts for itself, since %s cannot be used: %s", folder, error)
+            log.warning("metrics are not shared: %s cannot be used: %s", folder, error)
             self._folder = None
             return
         self._table.close()
         self._begin(table)
 
     def forked(self) -> None:
-        """This is a fork of the process that counted so far: begin anew."""
+        """Reset all metrics after a fork."""
         self._table.close()
-        self._begin(Table())
+        self._begin(Registry())
 
     # --- counting --------------------------------------------------------------------------------------------
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
-        """Count one of the metrics up."""
+        """Increase a counter."""
         self._cells[self._table.place(FAMILIES[name], labels)] += by
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Say what a metric is now."""
+        """Set a gauge."""
         self._cells[self._table.place(FAMILIES[name], labels)] = value
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
-        """Add to a histogram."""
+        """Add a value to a histogram."""
         at, cells = self._table.place(FAMILIES[name], labels), self._cells
         cells[at + bisect_left(BUCKETS, seconds)] += 1.0
         cells[at + _SUM] += seconds
 
     def watch(self, source: Source) -> None:
-        """Look at ``source`` whenever somebody wants to know."""
+        """Read gauges from ``source`` whenever the metrics are read."""
         self._sources.append(source)
 
     def wrap(self, call_next: Next) -> Next:
-        """Count every request, and the work of a task apart from the call that began it.
+        """Count every request, and the work of a task separately from its call.
 
-        The path of every call: what could be a call of its own is written out.
+        Every call runs this code, so it is written without helper functions.
         """
         tools, first = self._tools, BUCKETS[0]
 
@@ -145,7 +145,7 @@ class Metrics(Middleware):
             one = tools.get(request.name) if method == _CALL else self._look_up(method, request.name)
             cells = self._cells
             if method != LISTEN:
-                self._in_flight += 1  # looked at now and then: a number of our own is cheaper to change
+                self._in_flight += 1  # a gauge that is read rarely: a plain integer is cheaper to change
             begun = perf_counter()
             try:
                 result = await call_next(request)
@@ -170,7 +170,7 @@ class Metrics(Middleware):
         return counted
 
     async def _count_task(self, request: Request, call_next: Next) -> Struct | Raw:
-        """Count a call until it becomes a task, and the work of the task from then on."""
+        """Count a call until it becomes a task, and then the work of the task."""
         method, name, begun = request.method, request.name, perf_counter()
         counting = not request.resumed
         self._in_flight += 1
@@ -204,7 +204,7 @@ class Metrics(Middleware):
             name = ""
         label = self._label(method, name)
         if label is OTHER and answered and self._server.composition is not None:
-            # It belongs to what is mounted here, which has just answered: a name that exists. Those have a share.
+            # The name belongs to a mounted server that has just responded, so it exists.
             label = _begin(name) if method == _READ else name
             if (method, label) not in self._counted and len(self._counted) >= NAMES // 2:
                 label = OTHER
@@ -227,7 +227,7 @@ class Metrics(Middleware):
         return self._known.get((method, name if method in _NAMED or method == _READ else ""))
 
     def _label(self, method: str, name: str) -> str:
-        """What a name is counted as. Only what is registered has a label of its own: clients can say anything."""
+        """Return the label for a name. Only registered names have a label, because clients can send any name."""
         register = self._server.register
         if method == _READ:
             found = register.find_resource(name)
@@ -244,7 +244,7 @@ class Metrics(Middleware):
         if outcome == "refused":
             self.count("dovetail_refusals_total", str(code_of(error)))
 
-    # --- what an `Admission` tells its watchers ----------------------------------------------------------------
+    # --- the `Watcher` of an `Admission` ----------------------------------------------------------------
 
     def refused(self, error: DovetailError) -> None:
         code = code_of(error)
@@ -265,14 +265,14 @@ class Metrics(Middleware):
         self.count("dovetail_reconnects_total")
 
     def heard(self, event: TelemetryEvent) -> None:
-        """Count what a client of ours tells: ``Client(url, on_event=server.metrics.heard)``."""
+        """Count events of a client: ``Client(url, on_event=server.metrics.heard)``."""
         if event.name == "transition" and event.data["from"] == "backoff" and event.data["to"] == "starting":
             self.count("dovetail_reconnects_total")
 
-    # --- looking ---------------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Look at everything that is not counted as it happens. Others see it from now on."""
+        """Read all sources, and publish their values to other processes."""
         if self._folder is not None and not self._table.path:
             self.join(self._folder)
         now: list[Numbers] = []
@@ -280,7 +280,7 @@ class Metrics(Middleware):
             try:
                 now += [Numbers(name, labels, [float(value)]) for name, labels, value in source()]
             except Exception:
-                log.exception("what was to be measured could not be looked at")
+                log.exception("a source of metrics failed")
         now = merge(now)
         shown = {(one.family, one.labels) for one in now}
         for name, labels in self._shown - shown:
@@ -304,25 +304,25 @@ class Metrics(Middleware):
                 yield from each.measure()
 
     def collect(self) -> list[Numbers]:
-        """The numbers of all processes together, one entry for each series."""
+        """Return the combined values of all processes, one entry per series."""
         self.refresh()
         numbers = list(self._table.numbers()) if self._folder is None else gather(self._folder)
         return merge(numbers)
 
     def own(self, metric: str) -> list[Numbers]:
-        """What this process has counted of a metric."""
+        """Return the value of a metric in this process."""
         self.refresh()
         return [one for one in self._table.numbers() if one.family == metric]
 
     def text(self, *, openmetrics: bool = False) -> bytes:
-        """All of it as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         return write(self.collect(), openmetrics=openmetrics)
 
     def read(self, metric: str, /, **labels: str) -> float:
-        """The sum of a metric over all series with these labels; of a histogram, how many were observed.
+        """Return the sum of a metric over all series with these labels; for a histogram, the count.
 
         Raises:
-            KeyError: there is no such metric.
+            KeyError: the metric does not exist.
         """
         family = FAMILIES[metric]
         return sum(
@@ -335,7 +335,7 @@ class Metrics(Middleware):
     # --- the store -------------------------------------------------------------------------------------------
 
     def attach(self, service: Any) -> None:
-        """Measure every use of the store, too."""
+        """Measure store operations, too."""
         store = service.store
         if store is not None and store is not self._timed_store:
             self._timed_store = store
@@ -357,13 +357,13 @@ class Metrics(Middleware):
 
 
 def _begin(uri: str) -> str:
-    """What resources of others are counted as: scheme and first segment, which is the prefix of a mount."""
+    """Return the label of a mounted resource: scheme and first segment, which is the prefix of the mount."""
     scheme, separator, rest = uri.partition("://")
     return f"{scheme}{separator}{rest.partition('/')[0]}"[:NAME_ECHO]
 
 
 def measured(server: Server) -> Metrics:
-    """Begin to count what ``server`` does."""
+    """Start to count the calls of ``server``."""
     metrics = Metrics(server)
     server.add_middleware(metrics)
     server.admission.watchers += (metrics,)

@@ -1,8 +1,8 @@
-"""The numbers of this process for OpenTelemetry, where the program has set a meter provider.
+"""Export the metrics of this process to OpenTelemetry, if the program has set a meter provider.
 
 Each metric is an observable instrument of the same name in OpenTelemetry's spelling: ``dovetail_calls_total`` is
-``dovetail.calls``. A histogram is told as its count and its sum; how long calls take is also
-``mcp.server.operation.duration``, which `tracing.Tracing` records.
+``dovetail.calls``. A histogram is exported as its count and its sum. `tracing.Tracing` also records the
+duration of calls as ``mcp.server.operation.duration``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import metrics
 
-from .metric_definitions import FAMILIES, Family
+from .metric_definitions import FAMILIES, MetricFamily
 from .metrics import Metrics
 from .tracing import SCOPE, is_set
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def export(server: Server) -> None:
-    """Let the program's meter provider read what ``server`` counts from now on; once for each server."""
+    """Register the metrics of ``server`` with the meter provider; only once for each server."""
     provider = metrics.get_meter_provider()
     if not is_set(provider) or server.metrics.exported:
         return
@@ -54,7 +54,7 @@ def _count(values: list[float]) -> float:
 
 
 def _observe(
-    ours: weakref.ref[Metrics], family: Family, value: Callable[[list[float]], float]
+    ours: weakref.ref[Metrics], family: MetricFamily, value: Callable[[list[float]], float]
 ) -> Callable[[metrics.CallbackOptions], Iterable[metrics.Observation]]:
     def observe(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
         found = ours()

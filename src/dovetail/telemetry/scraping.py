@@ -14,7 +14,7 @@ from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
 
 
 class Scraping:
-    """Answers the scrapers of one app.
+    """Responds to the scrapers of one app.
 
     A scraper sends the metrics token, if there is one. Without it a protected server takes any token that it accepts
     for calls; ``metrics_token=""`` lets every scraper in.

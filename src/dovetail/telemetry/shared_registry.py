@@ -1,8 +1,8 @@
-"""The numbers of one process, where other processes can read them.
+"""The metric values of one process, in a file that other processes can read.
 
-A table is an array of floats, written in place: counting one thing up costs one assignment. Beside it stands, in the
-order of their making, which series begins where. In a folder both are one file, the array first, and the file is locked
-for as long as its process lives; so whoever reads it knows whether the numbers are of the living.
+A registry is an array of floats, written directly: to increase a counter is one assignment. An index lists where each
+series begins. In a shared folder both are one file, the array first. A process locks its file while it lives, so a
+reader knows whether the values are those of a living process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from .metric_definitions import FAMILIES, Family
+from .metric_definitions import FAMILIES, MetricFamily
 
 CELLS: Final = 32_768
-"""Numbers one process can hold; 8 bytes each, in a file that is as large as what was written to it."""
+"""The most values of one process, 8 bytes each; the file grows as it is written."""
 NAME_LENGTH: Final = 128
 """Characters of a label."""
 OTHER: Final = "(other)"
-"""The label of everything that is counted together."""
+"""The label of the shared series."""
 LOCK_TRIES: Final = 50
 """Attempts to lock the folder."""
 LOCK_PAUSE: Final = 0.002
@@ -38,11 +38,11 @@ _LOCK: Final = "lock"
 _ENDED: Final = "ended.json"
 _SUFFIX: Final = ".cells"
 _NOWHERE: Final = CELLS - 32
-"""Cells that belong to no series: what is counted there when the table is full is seen by nobody."""
+"""Cells for further series when the registry is full; they are never reported."""
 
 
 class Series(Struct, frozen=True, array_like=True):
-    """Where the numbers of one metric with certain labels begin."""
+    """A series: its metric, labels, and the offset of its values."""
 
     family: str
     labels: Labels
@@ -50,7 +50,7 @@ class Series(Struct, frozen=True, array_like=True):
 
 
 class Numbers(Struct, frozen=True, array_like=True):
-    """The numbers of one series."""
+    """The values of one series."""
 
     family: str
     labels: Labels
@@ -61,8 +61,8 @@ _read_series = msgspec.json.Decoder(Series).decode
 _read_numbers = msgspec.json.Decoder(list[Numbers]).decode
 
 
-class Table:
-    """The numbers of this process; in ``file``, if there is one (see `enter`)."""
+class Registry:
+    """The values of this process; in ``file``, if there is one (see `enter`)."""
 
     def __init__(self, file: int = -1, path: str = "") -> None:
         self._file, self.path = file, path
@@ -72,8 +72,8 @@ class Table:
         self._used = 0
         self._written = _SIZE
 
-    def place(self, family: Family, labels: Labels = ()) -> int:
-        """Where the numbers of a series begin; made if it is new, shared by all that have no room of their own."""
+    def place(self, family: MetricFamily, labels: Labels = ()) -> int:
+        """Return the offset of a series; create it if there is space, else return the shared one."""
         found = self._series.get((family.name, labels))
         if found is not None:
             return found.start
@@ -87,26 +87,26 @@ class Table:
             try:
                 self._written += os.pwrite(self._file, msgspec.json.encode(made) + b"\n", self._written)
             except OSError:
-                return _NOWHERE  # the disk is full: no call fails for that
+                return _NOWHERE  # the disk is full: calls must not fail for that
         self._series[family.name, labels] = made
         self._counts[family.name] = self._counts.get(family.name, 0) + 1
         self._used += family.width
         return made.start
 
     def numbers(self) -> Iterator[Numbers]:
-        """Everything that was counted here."""
+        """Return all values of this process."""
         return _numbers(list(self._series.values()), self.cells)
 
     def close(self) -> None:
-        """Be counted among the dead; or, in a fork, leave the table to the process it belongs to."""
+        """Release the file, so that the values count as those of a dead process; in a fork, only close it."""
         if self._file >= 0:
             _ours.pop(self.path, None)
             os.close(self._file)
             self._file = -1
 
 
-_ours: dict[str, Table] = {}
-"""The tables of this process: opening and closing one of their files would undo its lock."""
+_ours: dict[str, Registry] = {}
+"""The registries of this process: to open and close one of their files would release its lock."""
 
 
 def _numbers(series: Iterable[Series], cells: memoryview[float]) -> Iterator[Numbers]:
@@ -118,20 +118,20 @@ def _numbers(series: Iterable[Series], cells: memoryview[float]) -> Iterator[Num
 
 
 def _read(data: bytes) -> Iterator[Numbers]:
-    lines = data[_SIZE:].split(b"\n")[:-1]  # the last one may be half written
+    lines = data[_SIZE:].split(b"\n")[:-1]  # the last entry may be incomplete
     return _numbers(map(_read_series, lines), memoryview(data[:_SIZE]).cast("d"))
 
 
 # --- several processes ---------------------------------------------------------------------------------------
 
 
-def enter(folder: str) -> Table:
-    """A table of this process that all who meet in ``folder`` can read.
+def enter(folder: str) -> Registry:
+    """Return a registry of this process that other processes with the same ``folder`` can read.
 
     Raises:
         OSError: the folder cannot be written to, or the disk is full.
     """
-    import fcntl  # where there is none, there are no workers
+    import fcntl  # systems without it have no workers
 
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with _alone(folder):
@@ -139,23 +139,23 @@ def enter(folder: str) -> Table:
         path = os.path.join(folder, f"{secrets.token_hex(8)}{_SUFFIX}")
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # All of it at once: writing to a hole of a mapped file on a full disk ends the process.
+            # Allocate all of it: a write to a hole of a mapped file on a full disk kills the process.
             os.posix_fallocate(file, 0, _SIZE)
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
             os.unlink(path)
             raise
-        table = _ours[path] = Table(file, path)
+        table = _ours[path] = Registry(file, path)
     return table
 
 
 @contextmanager
 def _alone(folder: str) -> Generator[None]:
-    """While this is entered, no other process reads or clears up.
+    """Lock the folder against readers and cleanup of other processes.
 
-    One that holds the lock takes a few milliseconds; one that takes longer has been stopped in the middle of it, and
-    nobody waits for that: numbers that are told twice, in the worst case, are better than a server that hangs.
+    The lock is normally held for milliseconds. If it is not released in time, its holder was suspended, and this
+    process continues without it: values that are reported twice are better than a server that hangs.
     """
     import fcntl
 
@@ -173,7 +173,7 @@ def _alone(folder: str) -> Generator[None]:
 
 
 def gather(folder: str) -> list[Numbers]:
-    """The numbers of all processes that meet in ``folder``; of dead ones what they have counted."""
+    """Return the values of all processes in ``folder``, with the counters of dead ones."""
     with _alone(folder):
         found = _ended(folder)
         for path in _tables(folder):
@@ -183,7 +183,7 @@ def gather(folder: str) -> list[Numbers]:
 
 
 def _clear_up(folder: str) -> None:
-    """Put what dead processes have counted into one file: however many come and go, there is one of it."""
+    """Merge the files of dead processes into one."""
     dead = [(path, numbers) for path in _tables(folder) for numbers, alive in (_look(path),) if not alive]
     if not dead:
         return
@@ -197,7 +197,7 @@ def _clear_up(folder: str) -> None:
 
 
 def merge(numbers: Iterable[Numbers]) -> list[Numbers]:
-    """The same with one entry for each series."""
+    """Combine the values, with one entry for each series."""
     found: dict[tuple[str, Labels], Numbers] = {}
     for one in numbers:
         key = one.family, one.labels
@@ -226,7 +226,7 @@ def _lasting(numbers: Iterable[Numbers]) -> list[Numbers]:
 
 
 def _look(path: str) -> tuple[list[Numbers], bool]:
-    """What a table says, and whether its process lives."""
+    """Read a registry, and whether its process is alive."""
     import fcntl
 
     ours = _ours.get(path)

@@ -1,4 +1,4 @@
-"""Tracebacks for the author of a server: they begin in the author's file and leave out the frames of this package."""
+"""Tracebacks for the author of a server, without the frames of this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 def short_traceback(error: BaseException) -> str:
-    """The traceback of ``error`` and of its causes. One without a frame of the author is complete: it is a bug here."""
+    """Return the traceback of ``error`` and its causes. A traceback without a frame of the author stays complete."""
     found = traceback.TracebackException.from_exception(error)
     _fold(found)
     return "".join(found.format()).rstrip()
@@ -22,7 +22,7 @@ def short_traceback(error: BaseException) -> str:
 
 def _fold(found: traceback.TracebackException) -> None:
     """Shorten the stacks of an exception, of its causes and of the members of a group."""
-    # Causes form a chain without circles: `TracebackException` has cut those.
+    # `TracebackException` has removed cycles of causes.
     for one in (found.__cause__, found.__context__, *(found.exceptions or ())):
         if one is not None:
             _fold(one)
@@ -36,7 +36,7 @@ def _fold(found: traceback.TracebackException) -> None:
 
 
 def _is_library(file: str) -> bool:
-    """Whether ``file`` is part of this package, of Python, or of what starts them."""
+    """Return whether ``file`` is part of this package, of Python, or of the script that starts them."""
     if file.startswith((_PACKAGE, "<frozen", "uvloop/")) or file == sys.argv[0]:
         return True
     return file.startswith(_STDLIB) and not any(name in file for name in _INSTALLED)

@@ -1,19 +1,19 @@
-"""What others sent, shown on a terminal: nothing of it steers that, or changes the order of what is read."""
+"""Escape control characters in texts of peers before they are printed on a terminal."""
 
 import logging
 import time
 from typing import Any
 
 _STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Control and format characters (those of bidirectional text among them), lone surrogates, separators of lines."""
+"""Control and format characters, including those for bidirectional text, unpaired surrogates, and line separators."""
 _HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
 def printable(text: str) -> str:
-    """``text`` with escapes for what steers a terminal. They are those of JSON, so that a document stays the same."""
+    """Return ``text`` with control characters escaped as in JSON, so that JSON documents stay valid."""
     if text.isprintable():
         return text
-    from json import dumps  # a server that starts and logs as usual needs neither
+    from json import dumps  # imported late: a server needs it only for errors
     from unicodedata import category
 
     return "".join(dumps(c)[1:-1] if category(c) in _STEERING and c not in _HARMLESS else c for c in text)
@@ -31,7 +31,7 @@ class _LogFormatter(logging.Formatter):
         return utc_time(record.created)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        from .short_traceback import short_traceback  # it takes time to load
+        from .short_traceback import short_traceback  # imported late: it is slow to import
 
         return super().formatException(ei) if ei[1] is None else short_traceback(ei[1])
 
@@ -40,7 +40,7 @@ class _LogFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str = "warning") -> None:
-    """What is logged goes to stderr, made `printable`: it may quote anybody."""
+    """Send log messages to stderr, made `printable`, because they can contain texts of peers."""
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -1,16 +1,15 @@
-"""`Tracing`: spans of OpenTelemetry (extra ``otel``, its API alone), by the semantic conventions for MCP.
+"""`Tracing`: spans of OpenTelemetry (extra ``otel``, only its API), with the semantic conventions for MCP.
 
-Nothing has to be switched on: a server that starts, and a client that is made, after the program has set a tracer or
-meter provider are traced (`detecting.py`). ``middleware=[Tracing(…)]`` says where in the order, or
-with which providers.
+Servers and clients are traced automatically if the program has set a tracer or meter provider before they start
+(`auto_instrument.py`). ``middleware=[Tracing(…)]`` sets the position in the middleware, or the providers.
 
-- A client has a span of kind CLIENT around each call and around its handshake, and so has a server around a question
-  that is a request; a server has one of kind SERVER around what it serves, and a task one around its work.
+- A client has a span of kind CLIENT around each call and around its handshake; so has a server around a
+  server-to-client request. A server has a span of kind SERVER around each request, and a task one around its work.
 - The context travels in ``params._meta`` (``traceparent``, ``tracestate``, ``baggage``) of every request on every
-  transport, questions of servers included, and is kept with a task for whoever runs it.
-- No argument, result, token or session id becomes an attribute; of the session there is a hash.
+  transport, including server-to-client requests, and is stored with a task for the worker that runs it.
+- No argument, result, token or session id becomes an attribute; the session has a hash.
 
-What goes wrong in here, or in an exporter, is logged once and changes no call.
+Errors in this module or in an exporter are logged once and do not affect calls.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ _TARGETS: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prom
 _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 _HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
 _asking: ContextVar[trace.Span | None] = ContextVar("dovetail_asking_span", default=None)
-"""The client's span whose request is about to get its id."""
+"""The client span of the request that is being sent."""
 
 _inside: ContextVar[bool] = ContextVar("dovetail_inside_span", default=False)
-"""A request is being served in a span of ours: what a server mounted in the one that serves it does belongs there."""
+"""The span of the request that is being served; work of mounted servers belongs to it."""
 
 
 class Tracing(Middleware):
-    """Spans around every call; the module says which. By default with the providers of the program."""
+    """Creates spans around every call, by default with the providers of the program."""
 
     observes = True
 
@@ -92,7 +91,7 @@ class Tracing(Middleware):
         self._known: Callable[[str, str], bool] = lambda method, name: True
         self._complained = False
         self._own: trace.Span | None = None
-        """The span of the request that is about to get its id, where no call is around it."""
+        """The span of a request without a call, until the request has its id."""
 
     def attach(self, service: Any) -> None:
         side = service.admission.side
@@ -108,15 +107,15 @@ class Tracing(Middleware):
             entries = {"tools/call": service.tools, "prompts/get": service.prompts}
             self._known = lambda method, name: name in entries[method]
 
-    # --- what an `Admission` asks its carrier ------------------------------------------------------------------
+    # --- the carrier of an `Admission` ------------------------------------------------------------------
 
     def request_meta(self, method: str | None = None) -> Mapping[str, Any]:
-        """What the ``_meta`` of a request has to say of the span it is sent in."""
+        """Return the trace context for the ``_meta`` of a request."""
         carried: dict[str, str] = {}
         with self._harmless():
             context = contexts.get_current()
             if method is not None and (self._kind is trace.SpanKind.SERVER or method in _HANDSHAKE):
-                # No call of ours is around it: it has a span of its own, which nothing else is in.
+                # It is outside of a call, so it has a separate span.
                 attributes = {"mcp.method.name": method}
                 span = self._tracer.start_span(method, context, trace.SpanKind.CLIENT, attributes)
                 context = trace.set_span_in_context(span, context)
@@ -125,7 +124,7 @@ class Tracing(Middleware):
         return carried
 
     def sent(self, id: int | str) -> Callable[[BaseException | None], None] | None:
-        """The request has this id; a span of its own ends with it."""
+        """Set the id of the request; a separate span ends with it."""
         own, self._own = self._own, None
         span = _asking.get() if own is None else own
         if own is None:
@@ -141,14 +140,14 @@ class Tracing(Middleware):
 
     def wrap(self, call_next: Next) -> Next:
         def traced(request: Request) -> Awaitable[Struct | Raw]:
-            if request.call.method == LISTEN:  # a span of hours tells nobody anything
+            if request.call.method == LISTEN:  # a span of hours is not useful
                 return call_next(request)
             return self._run(request, call_next)
 
         return traced
 
     def _traced(self, respond: Respond) -> Respond:
-        """Answers to questions of a server, which are requests to a client."""
+        """Trace requests of a server to the client."""
 
         async def execute(request: Request) -> Struct | Raw:
             return await respond(request.call, request.channel)
@@ -170,7 +169,7 @@ class Tracing(Middleware):
         begun, ended = perf_counter(), dict[str, Any]()
 
         def became_task(id: str) -> None:
-            """The request ends here; the work of the task has a span of its own, inside it."""
+            """End the span of the request; the work of the task has a child span."""
             nonlocal span, tokens, kind
             self._record(perf_counter() - begun, attributes, {})
             kind = trace.SpanKind.INTERNAL
@@ -207,12 +206,12 @@ class Tracing(Middleware):
         *,
         inside: bool = False,
     ) -> tuple[trace.Span | None, tuple[Any, ...]]:
-        """Start a span and enter it. None, if that cannot be done: the call goes on without."""
+        """Start and enter a span; None on failure: the call continues without it."""
         with self._harmless():
             outer, links = contexts.get_current(), list[trace.Link]()
             inside = inside or (kind is trace.SpanKind.SERVER and _inside.get())
             if kind is not trace.SpanKind.CLIENT and not inside:
-                # Conventions for MCP: the context of `_meta` is the parent, the one we are in is linked.
+                # Conventions for MCP: the context of `_meta` is the parent, and the current context is linked.
                 ambient = trace.get_current_span(outer).get_span_context()
                 outer = propagate.extract(trace_members(call.meta), outer)
                 parent = trace.get_current_span(outer).get_span_context()
@@ -258,13 +257,13 @@ class Tracing(Middleware):
 
     @contextmanager
     def _harmless(self) -> Generator[None]:
-        """What OpenTelemetry, or somebody's part of it, raises in here is logged once, and harms no call."""
+        """Log an exception of OpenTelemetry once, and continue the call."""
         try:
             yield
         except Exception:
             if not self._complained:
                 self._complained = True
-                text = "OpenTelemetry failed; calls go on. Further failures are not logged."
+                text = "OpenTelemetry failed; calls continue without it, and further failures are not logged"
                 log.warning(text, exc_info=True)
 
 
@@ -286,14 +285,14 @@ def _attributes(call: Call, kind: trace.SpanKind) -> dict[str, Any]:
     if method == "tools/call":
         found["gen_ai.operation.name"] = "execute_tool"
     session = None if call.session is None else call.session.id
-    if session is not None:  # knowing the id is being let into the session
+    if session is not None:  # the session id is a credential
         found["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
     found |= _NETWORK.get(call.scope.get("transport", ""), {})
     return found
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    """Why a span failed: the code a peer is told, or the kind of exception; never what an exception of others says."""
+    """Return the error type of a span: the code for the peer, or the class of the exception; never its message."""
     code = code_of(error)
     if code is not None and isinstance(error, DovetailError):
         return {"error.type": str(code), "rpc.response.status_code": str(code), "message": error.message}
@@ -302,10 +301,10 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 def is_set(provider: Any) -> bool:
-    """Whether a provider is one that the program has set; what the API has in its place is none."""
+    """Return whether the program has set the provider; the default one of the API does not count."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
 def providers() -> Iterable[Any]:
-    """The providers that the program has set."""
+    """Return the providers that the program has set."""
     return filter(is_set, (trace.get_tracer_provider(), metrics.get_meter_provider()))

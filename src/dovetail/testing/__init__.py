@@ -1,4 +1,4 @@
-"""For tests of servers and clients: pairs in memory, a clock in your hand, recordings, and faults on demand."""
+"""Tools for tests of servers and clients: in-memory connections, a fake clock, recordings, and connection faults."""
 
 from .fake_clock import FakeClock
 from .faults import Faults

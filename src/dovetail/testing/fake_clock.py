@@ -1,4 +1,4 @@
-"""A clock under the test's hand: time passes when the test says so, and not otherwise."""
+"""A clock that tests advance explicitly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class FakeTimer(Struct, eq=False):
-    """A callback that waits for its moment."""
+    """A scheduled callback."""
 
     when: float
     callback: Callable[[], None]
@@ -22,7 +22,7 @@ class FakeTimer(Struct, eq=False):
 
 
 class FakeClock:
-    """Give it to a `Client` (``clock=``), or call it wherever a function that returns the time is wanted."""
+    """A clock for `Client(clock=…)`, and a function that returns the time."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
@@ -55,11 +55,11 @@ class FakeClock:
 
     @property
     def waiting(self) -> list[float]:
-        """The moments something waits for, soonest first."""
+        """The times of scheduled callbacks, soonest first."""
         return sorted(when for when, _, timer in self._timers if not timer.cancelled)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what falls due runs in order, each at its own moment."""
+        """Advance the time; run due callbacks in order, each at its time."""
         until = self._now + seconds
         while self._timers and self._timers[0][0] <= until:
             when, _, timer = heapq.heappop(self._timers)
@@ -69,7 +69,7 @@ class FakeClock:
         self._now = until
 
     async def run(self, seconds: float, *, steps: int = 10) -> None:
-        """Let time pass in small steps, giving tasks a turn after each."""
+        """Advance the time in small steps, and let tasks run after each."""
         for _ in range(steps):
             self.advance(seconds / steps)
             for _ in range(5):

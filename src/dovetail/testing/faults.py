@@ -1,8 +1,8 @@
-"""A proxy that breaks connections on purpose, at a byte of your choice.
+"""A proxy that breaks connections at a given byte.
 
 ```python
 async with Faults("http://127.0.0.1:8000/mcp", cut=120) as faults:
-    client = Client(faults.url)      # the server's answers break off after 120 bytes of each connection
+    client = Client(faults.url)      # each connection ends after 120 bytes of the server
 ```
 """
 
@@ -18,11 +18,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class Faults:
-    """A TCP proxy before ``target`` (tcp, http or ws). Change its attributes at any time; they hold for all bytes
-    that come from the server after that.
+    """A TCP proxy for ``target`` (tcp, http or ws). Its attributes can be changed at any time, for all further bytes
+    of the server.
 
-    ``cut`` ends each connection after that many bytes of the server's; ``reset`` does it with an RST. ``delay`` holds
-    every piece back that many seconds; ``duplicate`` sends each piece twice; ``silent`` passes nothing on.
+    ``cut`` ends each connection after this number of bytes of the server; ``reset`` does so with an RST. ``delay``
+    delays all data by this number of seconds; ``duplicate`` sends all data twice; ``silent`` forwards nothing.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class Faults:
         self.duplicate = duplicate
         self.silent = silent
         self.connections = 0
-        """How many were made so far."""
+        """The number of connections so far."""
         self.passed = 0
-        """Bytes of the server's that got through."""
+        """Forwarded bytes of the server."""
         self._server: asyncio.Server
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
-        """The target as seen through the proxy."""
+        """The URL of the target through the proxy."""
         port = self._server.sockets[0].getsockname()[1]
         return urlunsplit(self._parts._replace(netloc=f"127.0.0.1:{port}"))
 
@@ -79,7 +79,7 @@ class Faults:
         try:
             await self._join(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # a proxy has nobody to tell
+            pass  # a proxy has no caller to report this to
         finally:
             self._tasks.discard(task)
             self._hang_up(writer)

@@ -1,8 +1,8 @@
-"""Conversations as fixtures: record one with a real server, replay it without.
+"""Record the conversation with a real server, and replay it in tests.
 
 A recording is text, one message a line: ``> `` for what the client sent, ``< `` for what the server sent. Lines that
-begin with ``#`` are comments. Ids do not matter: a request is recognised by its method and params (``initialize`` by
-its method), and its recorded answers go out under the id it has now.
+begin with ``#`` are comments. Ids do not matter: a request is matched by its method and params (``initialize`` by
+its method), and its recorded responses are sent with its present id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Recording:
         self.messages: list[tuple[str, bytes]] = []
 
     def add(self, sender: str, message: bytes) -> None:
-        """Note a message; ``sender`` is "client" or "server"."""
+        """Store a message; ``sender`` is "client" or "server"."""
         self.messages.append((sender, bytes(message)))
 
     def text(self) -> str:
@@ -45,9 +45,7 @@ class Recording:
             ValueError: a line is neither a message nor a comment.
         """
         found = cls()
-        for number, line in enumerate(
-            text.split("\n"), 1
-        ):  # of all ends of lines JSON may contain the others
+        for number, line in enumerate(text.split("\n"), 1):  # JSON can contain other line separators
             if not line.strip() or line.startswith("#"):
                 continue
             if line[:2] not in ("> ", "< "):
@@ -57,7 +55,7 @@ class Recording:
 
 
 class RecordedClient(Client):
-    """A client that notes every message in its ``recording``."""
+    """A client that stores every message in its ``recording``."""
 
     def __init__(self, target: Any, **options: Any) -> None:
         self.recording = Recording()
@@ -68,7 +66,7 @@ class RecordedClient(Client):
 async def record(
     target: Any, path: str | Path | None = None, **options: Any
 ) -> AsyncGenerator[RecordedClient, None]:
-    """A client whose conversation is written to ``path`` when it closes; its ``recording`` holds it meanwhile."""
+    """Return a client whose conversation is written to ``path`` when it closes; until then it is in ``recording``."""
     client = RecordedClient(target, **options)
     try:
         async with client:
@@ -79,7 +77,7 @@ async def record(
 
 
 def replay(source: Recording | str | Path) -> Opener:
-    """A target that answers as the recording did: ``Client(replay("forecast.txt"))``."""
+    """Return a target that responds as recorded: ``Client(replay("forecast.txt"))``."""
     if isinstance(source, Recording):
         return _Replayer(source)
     text = str(source)
@@ -87,7 +85,7 @@ def replay(source: Recording | str | Path) -> Opener:
 
 
 class _Replayer:
-    """An opener whose links answer from a recording."""
+    """A connector whose links respond from a recording."""
 
     http = False
 
@@ -102,14 +100,14 @@ class _Replayer:
 
 
 class _ReplayLink(Link):
-    """Matches what is sent with the recording, and sends what came after it there."""
+    """Matches sent messages with the recording, and sends the messages that followed them."""
 
     def __init__(self, conversation: Conversation, messages: list[tuple[str, bytes]]) -> None:
         self._conversation = conversation
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self._exchanges: list[tuple[str, list[Any]]] = []
-        """Each request as a key, with the messages the server sent about it."""
+        """The messages of the server by request."""
         by_id: dict[Any, list[Any]] = {}
         current: list[Any] | None = None
         for sender, message in ((sender, one) for sender, data in messages for one in _messages(data)):
@@ -158,7 +156,7 @@ class _ReplayLink(Link):
 
 
 def _messages(data: bytes) -> Iterator[dict[str, Any]]:
-    """Those of a line: a batch has several, and what nobody could read then has none."""
+    """Return the messages of a line: several for a batch, none for a malformed message."""
     try:
         found = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
@@ -176,7 +174,7 @@ class _Message(msgspec.Struct):
 
 
 def _key(message: dict[str, Any]) -> str:
-    """A request without what differs from run to run: its id and its metadata, and which revision is proposed."""
+    """Return a request without parts that differ between runs: id, metadata and proposed revision."""
     given: dict[str, Any] = (message["method"] != "initialize" and message.get("params")) or {}
     params = {name: value for name, value in given.items() if name != "_meta"}
     return message["method"] + msgspec.json.encode(params, order="sorted").decode()

@@ -1,8 +1,8 @@
-"""Does a tool survive being run again?
+"""Test whether a tool can be run again.
 
-On 2026-07-28 a handler that asks is run from the top once per round of answers. What it does before a
-question happens again, unless it is done in ``ctx.step``. `rerun` gives answers one at a time, so that the
-handler is run as often as can be, and reports what happened in more than one run.
+On 2026-07-28, a handler that requests input is run again for each round of answers. Effects before a request happen
+again, unless they are in ``ctx.step``. `rerun` gives one answer at a time, so that the handler runs as often as
+possible, and reports effects that happened in more than one run.
 
     report = await rerun(server, "book", {"flight": "SK1"}, watch=[charge])
     report.check()     # AssertionError: charge('SK1') happened in runs 1, 2: do it in ctx.step
@@ -31,10 +31,10 @@ from ..wire.revisions import newest
 from .in_memory_pair import caller_of
 
 RERUN_RUNS: Final = 100
-"""Runs of one handler that `testing.rerun` goes through."""
+"""The most runs of one handler."""
 
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Takes the method and params of a question, returns the result a client would send."""
+"""Takes the method and params of a server-to-client request, and returns the result of the client."""
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
@@ -46,22 +46,22 @@ OUTSIDE: Final = frozenset(
     {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "socket.connect", "socket.sendto"}
     | {"subprocess.Popen", "os.system", "urllib.Request", "smtplib.send"}
 )
-"""Audit events of the interpreter that mean something outside the process changed or heard of us."""
+"""Audit events of Python for effects outside the process."""
 
 
 class Effect(Struct, frozen=True):
-    """One thing that was done, and in which runs of the handler (counted from 1)."""
+    """One effect, and the runs of the handler in which it happened (from 1)."""
 
     what: str
     runs: tuple[int, ...]
 
     def __str__(self) -> str:
         runs = ", ".join(map(str, self.runs))
-        return f"{self.what} happened in runs {runs}: do it in ctx.step, or after the last question"
+        return f"{self.what} happened in runs {runs}: do it in ctx.step, or after the last request for input"
 
 
 class Rerun(Struct, frozen=True):
-    """What came of it."""
+    """The result of `rerun`."""
 
     result: dict[str, Any]
     runs: int
@@ -83,15 +83,15 @@ async def rerun(
     principal: Principal | str | None = None,
     auth: str | None = None,
 ) -> Rerun:
-    """Call ``tool`` and answer one question at a time, so that each costs a run of its own.
+    """Call ``tool`` and answer one input request per run.
 
-    ``answer`` plays the client; without it forms are filled in with their defaults or the first value that
-    fits. ``watch`` names functions whose calls are effects; written files, opened connections and started
-    processes are seen by themselves. The effects are real: use it on a server whose surroundings are fakes.
+    ``answer`` acts as the client; by default, forms are filled in with their defaults or the first valid value.
+    ``watch`` names functions whose calls are effects; written files, opened connections and started processes are
+    detected automatically. The effects are real: use test doubles for external services.
 
     Raises:
-        ProtocolError: the call ended in a JSON-RPC error.
-        DovetailError: it was not over after `RERUN_RUNS` runs.
+        ProtocolError: the call ended with a JSON-RPC error.
+        DovetailError: the tool did not finish within `RERUN_RUNS` runs.
     """
     caller = await caller_of(server, principal, auth)
     seen: dict[str, set[int]] = {}
@@ -104,7 +104,7 @@ async def rerun(
             return Rerun(result, number, tuple(repeated))
         params["requestState"] = result.get("requestState")
         params["inputResponses"] = _first_answer(result.get("inputRequests") or {}, answer or fill_in)
-    raise DovetailError(f"{tool!r} was not done after {RERUN_RUNS} runs")
+    raise DovetailError(f"{tool!r} did not finish within {RERUN_RUNS} runs")
 
 
 async def _call(server: Server, params: Mapping[str, Any], caller: Principal | None) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _first_answer(questions: Mapping[str, Any], answer: Answer) -> dict[str, Any
 
 
 def fill_in(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """An agreeable client: consents, fills in defaults, says "ok", has no folders."""
+    """The default client: accepts forms with defaults, samples "ok", has no roots."""
     if method == "sampling/createMessage":
         return {"role": "assistant", "content": {"type": "text", "text": "ok"}, "model": "none"}
     if method == "roots/list":
@@ -203,7 +203,7 @@ def _described(frame: FrameType) -> str:
 
 @functools.cache
 def _hook() -> None:
-    sys.addaudithook(_audit)  # there is no way to take it back; without watchers it does nothing
+    sys.addaudithook(_audit)  # audit hooks cannot be removed; without watchers this one does nothing
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
