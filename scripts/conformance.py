@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NODE_MODULES = ROOT / ".peers/node/node_modules"
 SUITE = NODE_MODULES / "@modelcontextprotocol/conformance"
 REVISIONS = {
-    "server": ["2025-06-18", "2025-11-25", "2026-07-28", "extensions"],
+    "server": ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "extensions"],
     "client": ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "extensions"],
 }
 ALWAYS_SKIPPED = {"tasks-status-notifications"}
