@@ -157,7 +157,7 @@ class StatelessChannel(PlainChannel, Struct, eq=False):
         return self.stream is not None
 
     @property
-    def deserted(self) -> bool:
+    def disconnected(self) -> bool:
         return self.exchange.lost
 
     async def request(self, method: str, params: Struct) -> Any:
