@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dovetail import Image, Server, ToolError
+from dovetail import Context, Image, Server, ToolError
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -84,6 +84,12 @@ async def state(key: str) -> Literal["unknown", "waiting", "stopped"]:
 async def process() -> int:
     """The process that serves this connection."""
     return os.getpid()
+
+
+@server.tool
+async def revision(ctx: Context) -> str:
+    """The revision of the protocol that this connection speaks."""
+    return ctx.revision
 
 
 if __name__ == "__main__":

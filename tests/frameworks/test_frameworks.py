@@ -85,6 +85,15 @@ def test_the_client_of_the_framework_uses_our_server(framework: str, transport: 
     assert "ok" in run(framework, PROGRAMS / "scenario.py", framework, "theirs", transport, *target)
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("framework", ["autogen", "crewai", "langchain", "semantic_kernel", "smolagents"])
+def test_a_client_of_the_sdk_1_speaks_the_newest_revision_after_compat_install(
+    framework: str, transport: str, address: str
+) -> None:
+    target = [*SHOP, "stdio"] if transport == "stdio" else [address + "/mcp"]
+    assert "ok" in run(framework, PROGRAMS / "scenario.py", framework, "compat", transport, *target)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_example_runs_without_a_model(framework: str) -> None:
     assert "5" in run(framework, EXAMPLES / f"{framework}_agent.py")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Image, ResourceLink, Server
+from dovetail import Client, Image, ResourceLink, Server, sync
 from dovetail.errors import DovetailError, RegistrationError, StateError, ToolError
 from dovetail.integrations import FRAMEWORKS, remote_tools
 from dovetail.integrations.remote_tools import RemoteTool, parts, text_of
@@ -140,6 +140,22 @@ def test_a_tool_whose_event_loop_has_ended_says_so() -> None:
         read.call_from_thread({"path": "d"})
     with pytest.raises(StateError, match="has ended"):
         asyncio.run(read.call({"path": "d"}))
+
+
+def test_the_tools_of_a_synchronous_client_are_loaded_without_await() -> None:
+    async def load(client: Client) -> list[RemoteTool]:
+        return await remote_tools.remote_tools(client)
+
+    load_sync = remote_tools.blocking(load)
+    with sync.Client(shop()) as client:
+        tools = {tool.definition.name: tool for tool in load_sync(client)}
+        assert tools["files.read"].call_from_thread({"path": "e"}).text == "contents of e"
+        wrong: Any = client
+        with pytest.raises(TypeError, match="use load_tools_sync"):
+            asyncio.run(load(wrong))
+    wrong = Client(shop())
+    with pytest.raises(TypeError, match="await load_tools"):
+        load_sync(wrong)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

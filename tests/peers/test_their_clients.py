@@ -36,6 +36,19 @@ def test_a_foreign_client_finds_everything_over_http(guest: Guest, era: str, url
     assert theirs.visit(guest, "http", era, [url]) == (REVISIONS[era], dict.fromkeys(FEATURES, OK))
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("guest", theirs.FRAMEWORKS, ids=lambda guest: guest.name)
+def test_the_client_of_a_javascript_framework_finds_what_it_can_ask_for(
+    guest: Guest, transport: str, url: str
+) -> None:
+    need("node")
+    (era,) = guest.eras
+    target = hosts.OURS.command("stdio") if transport == "stdio" else [url]
+    revision, outcome = theirs.visit(guest, transport, era, target)
+    assert outcome == {feature: OK for feature in FEATURES if feature not in guest.absent}
+    assert revision == (REVISIONS[era] if guest.names_revision else "")
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_finds_what_its_command_line_can_ask_for(transport: str, era: str, url: str) -> None:

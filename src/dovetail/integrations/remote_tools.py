@@ -121,7 +121,14 @@ class RemoteTool:
 async def remote_tools(
     client: Client, *, characters: str = NAME_CHARACTERS, length: int = NAME_LENGTH
 ) -> list[RemoteTool]:
-    """The tools of ``client``, under names made of ``characters``, with at most ``length`` of them."""
+    """The tools of ``client``, under names made of ``characters``, with at most ``length`` of them.
+
+    Raises:
+        TypeError: it is not an asynchronous client.
+    """
+    _check(
+        client, Client, "load_tools takes a dovetail.Client; for a dovetail.sync.Client use load_tools_sync"
+    )
     tools = await client.list_tools()
     loop = asyncio.get_running_loop()
     taken: set[str] = set()
@@ -230,9 +237,17 @@ def blocking(
 
     def load_tools_sync(client: sync.Client) -> list[Any]:
         """`load_tools` of a `dovetail.sync.Client`; its tools may be called from every thread."""
+        _check(
+            client, sync.Client, "load_tools_sync takes a dovetail.sync.Client; otherwise await load_tools"
+        )
         return client.run(load)
 
     return load_tools_sync
+
+
+def _check(client: object, kind: type[object], message: str) -> None:
+    if not isinstance(client, kind):
+        raise TypeError(f"{message}, not {type(client).__name__}")
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 LIMIT = 60.0
-NAMES = {"add", "fail", "greet", "picture", "process", "shop_order", "state", "wait"}
+NAMES = {"add", "fail", "greet", "picture", "process", "revision", "shop_order", "state", "wait"}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
@@ -165,6 +165,18 @@ async def theirs(program: Any, transport: str, *target: str) -> None:
             await check_cancellation(program, tools, key, stops=program.THEIRS_CANCELS == "the server")
 
 
+async def compat(program: Any, transport: str, *target: str) -> None:
+    """The client of the framework speaks the newest revision with Dovetail below it."""
+    from dovetail.compat import install
+
+    install()
+    async with program.theirs(transport, target) as loaded:
+        tools = named(program, loaded)
+        assert tools.keys() == NAMES, tools.keys()
+        await check_tools(program, tools, ours=False)
+        assert "2026-07-28" in (await program.call(tools["revision"], {})).text
+
+
 def named(program: Any, tools: Any) -> dict[str, Any]:
     return {name.replace("-", "_"): tool for name, tool in program.named(tools).items()}
 
@@ -187,7 +199,12 @@ def main(framework: str, part: str, *arguments: str) -> None:
     # What a framework warns of while it is imported is its own affair; a warning of an open connection is ours.
     for kind in (ResourceWarning, RuntimeWarning, UserWarning):
         warnings.simplefilter("error", kind)
-    work = {"integration": integration, "theirs": theirs, "reverse": getattr(program, "reverse", None)}[part]
+    work = {
+        "integration": integration,
+        "theirs": theirs,
+        "compat": compat,
+        "reverse": getattr(program, "reverse", None),
+    }[part]
     assert work is not None
     asyncio.run(work(program, *arguments) if part != "reverse" else work())
     gc.collect()
