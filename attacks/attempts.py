@@ -1,4 +1,4 @@
-"""Carrying out one attack: a server in a process of its own is attacked from here, a client from there."""
+"""Carrying out one attack: a server in a separate process is attacked from here, a client from there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MODULES = (
 
 
 def attempt(one: Attack, scale: Scale) -> Outcome:
-    """Carry out one attack on a victim of its own. A client that hangs is killed."""
+    """Carry out one attack on a separate victim. A client that hangs is killed."""
     if one.face != "client":
         return asyncio.run(_against_a_server(one, scale))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:

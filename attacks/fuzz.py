@@ -196,9 +196,7 @@ def _listen_for_complaints(said: bytearray) -> None:
 def _complaint(said: str) -> str | None:
     """The first failure in a log that is ours: some tools of the fixtures fail by design."""
     for part in said.split("Traceback (most recent call last):\n")[1:]:
-        stack = re.split(r"^\S", part, maxsplit=1, flags=re.MULTILINE)[
-            0
-        ]  # what else is said stands behind it
+        stack = re.split(r"^\S", part, maxsplit=1, flags=re.MULTILINE)[0]  # the rest of the message follows
         frames = re.findall(r'^ +File "(.+?)", line', stack, re.MULTILINE)
         if frames and "/tests/" not in frames[-1] and "RegistrationError" not in part:
             return part
@@ -216,7 +214,7 @@ WORK: dict[str, Callable[[float, Random], Awaitable[str]]] = {
 
 
 async def fuzz(transport: str, seconds: float, seed: int) -> str:
-    """One transport for so long; what was tried and held.
+    """Fuzz one transport for some seconds; return the number of messages and the results.
 
     Raises:
         GotThrough: something crashed, hung, grew or was not answered as it should be.
@@ -225,7 +223,7 @@ async def fuzz(transport: str, seconds: float, seed: int) -> str:
         return await WORK[transport](seconds, Random(f"{seed} {transport}"))
     except GotThrough:
         raise
-    except Exception as error:  # of a client that lets through what is no error of ours, say
+    except Exception as error:  # for example, of a client that raises another exception than a DovetailError
         raise GotThrough("".join(traceback.format_exception(error))[-2000:]) from error
 
 

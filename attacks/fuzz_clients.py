@@ -100,7 +100,7 @@ def _is_work(message: Json) -> bool:
 
 
 def _addressed(body: bytes, message: Json) -> bytes:
-    """The recorded answer with the id of this request in place of its own."""
+    """The recorded response with the id of this request."""
     own = b'"id": %d' % message["id"]
     return body.replace(b'"id": 2', own).replace(b'"id": 1', own)
 

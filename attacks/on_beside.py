@@ -1,4 +1,4 @@
-"""Attacks on what is answered beside the endpoint, on the event streams of 2024-11-05, and on what is remembered."""
+"""Attacks on the other routes of the app, on the event streams of 2024-11-05, and on stored state."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _pour(victim: Victim, made: Callable[[], bytes], statuses: Counter[int
 
 @attack("http", seconds=120)
 async def floods_beside_the_endpoint(victim: Victim, scale: Scale) -> str:
-    """Probes, metrics, metadata, own routes and paths that are none are asked for as fast as can be."""
+    """Requests for probes, metrics, metadata, custom routes and unknown paths at full speed."""
     told: list[str] = []
     for what, made in PLACES.items():
         mine, statuses, before = (
@@ -132,7 +132,7 @@ async def _stream(victim: Victim) -> tuple[Wire, int]:
 
 @attack("http", seconds=120)
 async def streams_of_the_old_pair(victim: Victim, scale: Scale) -> str:
-    """More event streams of 2024-11-05 than there may be; then all hang up, and somebody honest wants one."""
+    """More event streams of 2024-11-05 than permitted; then all disconnect, and an honest client opens one."""
     before = victim.memory()
     opened = [await _stream(victim) for _ in range(scale.of(200, 2300))]
     statuses = Counter(status for _, status in opened)

@@ -21,7 +21,7 @@ from .weight import mine
 
 LEGACY = "2025-11-25"
 MOST = 128
-"""Mebibytes that a server may cost whoever calls it, this process being the server as well."""
+"""Mebibytes by which a server can make its client grow; this process is the server, too."""
 FIRST = 60.0
 """Seconds for calls that only make sure that all is imported."""
 Flood = Callable[[Json], Iterator[bytes]]
@@ -221,7 +221,7 @@ async def much_before_an_answer(scale: Scale) -> str:
 
 @attack("client", seconds=120)
 async def words_without_end(scale: Scale) -> str:
-    """Comments, events, lines, fragments and pings that do not end in place of an answer."""
+    """Comments, events, lines, fragments and pings that do not end instead of an answer."""
     told, seconds = list[str](), scale.of(0.3, 3.0)
 
     def forever(piece: bytes) -> Flood:

@@ -37,7 +37,7 @@ async def all_floods_together(victim: Victim, scale: Scale) -> str:
 
 @asynccontextmanager
 async def _flooded(victim: Victim, scale: Scale) -> AsyncIterator[list[int]]:
-    """As long as this is open every flood goes on; the mebibytes that the server had meanwhile."""
+    """As long as this is open every flood continues; the mebibytes that the server had meanwhile."""
     weighed = [victim.memory() >> 20]
 
     async def weigh() -> None:
@@ -60,7 +60,7 @@ async def _flooded(victim: Victim, scale: Scale) -> AsyncIterator[list[int]]:
 
 
 async def _again(flood: Flood, victim: Victim, scale: Scale) -> None:
-    """One flood after the other, with connections of its own; each is judged elsewhere."""
+    """One flood after the other, each with new connections; the caller checks the results."""
     while True:
         mine = Victim(victim.process, victim.address, victim.host)
         try:

@@ -1,4 +1,4 @@
-"""Attacks of a server behind a gateway on the gateway, and on whoever calls something else through it."""
+"""Attacks of an upstream server on a gateway and on clients of other upstream servers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .victim import MODERN, Json
 from .weight import mine
 
 SECONDS = (0.8, 4.0)
-"""What a call behind may take: in the short form, and in full."""
+"""The timeout of an upstream call: in the short form, and in full."""
 MOST = 160
-"""Mebibytes; the server behind is in this process, too."""
+"""Mebibytes; the upstream server runs in this process, too."""
 
 
 async def _through(url: str, what: str, scale: Scale) -> str:
-    """Call the hostile server through a gateway, and an honest tool of the gateway's own beside it."""
+    """Call the hostile server through a gateway, and an honest tool of the gateway's own next to it."""
     front = Server("front")
 
     @front.tool
@@ -63,7 +63,7 @@ async def _trap(client: Client) -> None:
 
 @attack("client", seconds=300)
 async def a_server_behind_that_talks(scale: Scale) -> str:
-    """Behind a gateway thousands of notifications, questions and forged answers come, before an answer and without."""
+    """An upstream server sends thousands of notifications, requests and forged responses."""
     told, times = list[str](), scale.of(300, 3000)
     for way in ("http", "tcp"):
         for what, words in SAID.items():
@@ -97,7 +97,7 @@ def _endless(words: Words) -> Flood:
 
 @attack("client", seconds=200)
 async def a_server_behind_with_strange_lists(scale: Scale) -> str:
-    """Behind a gateway are very many tools, very long ones, lists without end, or names that are another's."""
+    """An upstream server has very many tools, very long ones, endless lists, or names of another server."""
     many = [{**TRAP, "name": f"t{n}", "description": "x" * 1000} for n in range(scale.of(500, 5000))]
     long = [{**TRAP, "name": f"t{n}", "description": "x" * (1 << 20)} for n in range(12)]
     names = ["echo", "bad_echo", "../echo", "x" * 100_000, "\x1b[2J", "\u202etrap", "", " ", "a\nb", "trap"]
@@ -200,7 +200,7 @@ RESTLESS_MODES = ("pings", "changed lists", "stderr", "many tools", "updates", "
 
 @attack("client", seconds=200)
 async def a_server_behind_that_never_rests(scale: Scale) -> str:
-    """Behind a gateway is a program that says the same without end, or has very many tools; then it is left."""
+    """An upstream program repeats a message endlessly, or has very many tools; then the gateway closes it."""
     told: list[str] = []
     for mode in RESTLESS_MODES[: scale.of(4, len(RESTLESS_MODES))]:
         front = Server("front")

@@ -103,7 +103,7 @@ async def cross_site_requests(victim: Victim, scale: Scale) -> str:
 
 @attack("http")
 async def a_request_inside_an_upgrade(victim: Victim, scale: Scale) -> str:
-    """The body of a request with Upgrade is a request of its own, for whoever reads it so."""
+    """The body of a request with Upgrade looks like a second request."""
     inner = call("mark", word="smuggled")
     for protocol in ("foo", "h2c", "websocket"):
         wire = await victim.connect()
@@ -154,7 +154,7 @@ async def trailers_as_headers(victim: Victim, scale: Scale) -> str:
 
 @attack("http")
 async def a_pipeline_without_end(victim: Victim, scale: Scale) -> str:
-    """Requests are sent one behind the other, and no answer is read."""
+    """Pipelined requests, and no response is read."""
     before = victim.memory()
     wire = await victim.connect()
     sent = 0

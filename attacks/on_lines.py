@@ -1,4 +1,4 @@
-"""Attacks of a parent on a server on its pipes, and of whoever holds many sockets of lines."""
+"""Attacks of a parent process over pipes, and of a client with many TCP connections."""
 
 from __future__ import annotations
 

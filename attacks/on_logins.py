@@ -111,7 +111,7 @@ def _pages(issuer: Issuer) -> Iterator[bytes]:
 
 @attack("http", seconds=120, own=True)
 async def pages_of_a_login(host: str, scale: Scale) -> str:
-    """Parameters that are missing, doubled, endless, no text, addresses of our own network, and methods nobody has."""
+    """Parameters that are missing, doubled, endless, not text, private addresses, and unknown methods."""
     answers, every = Counter[int](), scale.of(9, 1)
     async with guarded(host) as (victim, issuer):
         await enter(victim, issuer)

@@ -11,7 +11,7 @@ from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_h
 
 MIB = 1 << 20
 TOGETHER = 30
-"""Requests that are sent one behind the other: what is tried is the server, not how often two processes take turns."""
+"""Pipelined requests, so that the test measures the server and not the context switches."""
 
 
 async def _post(wire: Wire, session: str | None, message: Json) -> tuple[int, bytes]:
@@ -22,7 +22,7 @@ async def _post(wire: Wire, session: str | None, message: Json) -> tuple[int, by
 
 @attack("http", seconds=90)
 async def hang_ups_behind_a_pipeline(victim: Victim, scale: Scale) -> str:
-    """Clients start long calls, send one more request behind each, and hang up."""
+    """Clients start long calls, pipeline one more request after each, and disconnect."""
     count = scale.of(50, 300)
     for _ in range(count):
         wire = await victim.connect()
@@ -38,7 +38,7 @@ async def hang_ups_behind_a_pipeline(victim: Victim, scale: Scale) -> str:
 
 @attack("http", seconds=120)
 async def streams_left_behind_a_pipeline(victim: Victim, scale: Scale) -> str:
-    """Clients open event streams, send one more request behind each, and hang up; then others want streams."""
+    """Clients open event streams, pipeline one more request after each, and disconnect; then others open streams."""
     count = scale.of(60, 2500)
     listening = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     data = http(headers=modern_headers(listening), body=listening)

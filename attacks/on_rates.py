@@ -1,4 +1,4 @@
-"""One client far over its rate: a guard refuses it, and another client goes on being served."""
+"""One client far over its rate: a guard refuses it, and another client continues being served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .report import GotThrough, Scale, attack
 from .victim import Victim, Wire, call, http, request, serve
 
 ELSEWHERE = "127.0.0.2"
-"""Where the flood comes from: the other client is told apart from it by its address."""
+"""Where the flood comes from: the other client is notified apart from it by its address."""
 CONNECTIONS = 64
 PATIENCE = 20.0
 """Seconds the guard has to refuse the first message of the flood."""
@@ -21,12 +21,12 @@ CASES = (
     ("VICTIM_RATE", "modern"),
     ("VICTIM_RATE", "legacy"),
 )
-"""Whether who goes on is blocked, and how it speaks."""
+"""Whether who continues is blocked, and how it speaks."""
 
 
 @attack("http", seconds=120, own=True)
 async def one_client_over_its_rate(host: str, scale: Scale) -> str:
-    """One client calls as fast as it can over many connections, in both eras, while another one goes on calling."""
+    """One client calls as fast as it can over many connections, in both eras, while another one continues calling."""
     told: list[str] = []
     for guard, era in CASES[: scale.of(1, len(CASES))]:
         async with serve(host, **{guard: "1"}) as limited:

@@ -51,7 +51,7 @@ async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str, sec
 
 @attack("http", seconds=90, own=True)
 async def heads_byte_by_byte(host: str, scale: Scale) -> str:
-    """Very many clients send a head a byte at a time: the first of a connection, one behind an answer, or nothing."""
+    """Very many clients send headers byte by byte: the first of a connection, after a response, or nothing."""
     seconds = scale.of(*SECONDS)
     async with serve(host, VICTIM_SECONDS=str(seconds)) as hasty:
         wires = [await hasty.connect() for _ in range(scale.of(60, 1500))]
@@ -80,7 +80,7 @@ async def bodies_byte_by_byte(host: str, scale: Scale) -> str:
 
 @attack("http", seconds=60)
 async def heads_without_end(victim: Victim, scale: Scale) -> str:
-    """A head goes on for hundreds of megabytes: as the first, behind an answer, and behind a call that runs."""
+    """A header block has hundreds of megabytes: as the first, after a response, and after a running call."""
     whole, told = scale.of(64, 256) * MIB, list[str]()
     for what, before in {
         "first": b"",

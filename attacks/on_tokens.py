@@ -1,4 +1,4 @@
-"""Attacks on whoever asks who is calling: forged tokens, keys that never come, proofs that come twice."""
+"""Attacks on the authentication: forged tokens, keys that never arrive, replayed proofs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def enter(victim: Victim, issuer: Issuer, **claims: Any) -> float:
 
 
 def forged(issuer: Issuer, meant: str) -> Iterator[str]:
-    """Tokens that nobody must be let in with."""
+    """Tokens that must be rejected."""
     evil = ECKey.generate_key("P-256", {"kid": "k"})
     claims = {"iss": issuer.url, "sub": "eve", "aud": meant, "exp": time.time() + 600}
     public = issuer.key.as_pem(private=False)
@@ -178,7 +178,7 @@ async def keys_that_never_come(host: str, scale: Scale) -> str:
 
 
 async def _unknown(victim: Victim, issuer: Issuer, count: int) -> float:
-    """Send tokens with unknown keys, and come in beside them; how long that took at most."""
+    """Send tokens with unknown keys, and come in next to them; how long that took at most."""
     flood = [
         asyncio.create_task(
             ask(

@@ -1,4 +1,4 @@
-"""Attacks on the WebSocket beside the endpoint."""
+"""Attacks on the WebSocket next to the endpoint."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ async def handshakes_that_fail(victim: Victim, scale: Scale) -> str:
             raise GotThrough(f"accepted: {data[:200]!r}")
         wire.drop()
     said = bytes(victim.said)
-    if any(word in said for word in (b"ERROR", b"Traceback", b"handshake")):  # levels are not always told
+    if any(word in said for word in (b"ERROR", b"Traceback", b"handshake")):  # levels are not always reported
         raise GotThrough(f"the log says: {said[-400:].decode(errors='replace')}")
     return f"{len(heads)} refused, nothing in the log"
 

@@ -65,10 +65,10 @@ def attack(
     named: bool = False,
     own: bool = False,
 ) -> Callable[[Callable[..., Awaitable[str]]], Callable[..., Awaitable[str]]]:
-    """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried.
+    """Register an attack. It returns its result or raises `GotThrough`; its docstring is its description.
 
     With ``named`` a header names the caller. With ``own`` the attack starts its own victims, and gets the name of the
-    transport in place of one.
+    transport instead of one.
     """
 
     def register(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:

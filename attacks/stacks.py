@@ -1,4 +1,4 @@
-"""Where everything in a process stands: said when somebody asks, because a hang alone explains nothing."""
+"""Print the stacks of all tasks and threads of a process on request, to diagnose a hang."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Wire:
         return json.loads(line) if line else None
 
     async def response(self) -> tuple[int, dict[str, str], bytes]:
-        """The next HTTP response; status 0 when there is none within our patience."""
+        """Return the next HTTP response; status 0 after the timeout."""
         try:
             async with asyncio.timeout(self.patience):
                 return await self._response()
@@ -315,7 +315,7 @@ def free_port() -> int:
 
 
 async def _answers(victim: Victim) -> None:
-    """Return when somebody takes connections there."""
+    """Return when the server accepts connections."""
     async with asyncio.timeout(20):
         while True:
             assert victim.process.returncode is None, f"the victim did not start: {victim.said.decode()}"

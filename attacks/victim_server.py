@@ -1,4 +1,4 @@
-"""The server that is attacked: a few tools, and a look at what goes on inside."""
+"""The server that is attacked: a few tools, and a look at what continues inside."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from typing import Any
 
-from stacks import tell_when_asked  # beside this file, which is run as a script
+from stacks import tell_when_asked  # next to this file, which is run as a script
 
 from dovetail import Context, RegistrationError, RouteRequest, Server
 from dovetail.middleware import Middleware, RateLimit
@@ -90,7 +90,7 @@ async def nap(seconds: float) -> str:
 
 @server.tool
 async def linger(seconds: float) -> str:
-    """Work until somebody has had enough of it, and then clear up for as long."""
+    """Work until cancelled, and then clean up for as long."""
     global running
     running += 1
     try:
@@ -149,7 +149,7 @@ def own(request: RouteRequest) -> str:
 
 
 def principal(scope: Mapping[str, Any]) -> str | None:
-    """Whoever a header names; an attacker has no such header, and must not be able to add one."""
+    """The principal in a header, which an attacker must not be able to add."""
     return dict(scope["headers"]).get(b"x-user", b"").decode() or None
 
 

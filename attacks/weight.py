@@ -89,7 +89,7 @@ class Waiting:
 async def in_time(work: Awaitable[T], *pids: int, said: bytearray | None = None) -> T:
     """What comes of ``work``, which these processes do; ``said`` is the log of the one that is watched.
 
-    A loop that does not even come round to look (somebody computes or blocks in it) ends the process, with a stack.
+    If the event loop is blocked, end the process and print its stack.
 
     Raises:
         GotThrough: nothing does within our patience, which does not count while a busy machine lets none of them run.
@@ -118,7 +118,7 @@ async def _where(task: asyncio.Future[T], pids: tuple[int, ...], said: bytearray
 
 
 class Weight:
-    """Asked between two rounds whether the time is over; what is fuzzed is weighed then."""
+    """Return whether the time is over; measure the memory of the target."""
 
     def __init__(self, memory: Callable[[], int], seconds: float) -> None:
         self._memory = memory

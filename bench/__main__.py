@@ -66,7 +66,7 @@ def main() -> int:
 
 def measured(options: Options) -> Figures:
     """Run the parts that are wanted."""
-    # Installed peers come compiled; a checkout may be told to keep no bytecode, and would compile at each start.
+    # Installed peers are compiled; a checkout without bytecode would compile at each start.
     compileall.compile_dir(peers.ROOT / "src", quiet=1)
     figures = Figures()
     ways = {

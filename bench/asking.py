@@ -1,6 +1,6 @@
 """The workload "ask" over HTTP: a question comes in the middle of each call, and the driver answers it.
 
-Until 2025-11-25 the question arrives on the event stream of the call and its answer is a POST of its own, which must
+Until 2025-11-25 the question arrives on the event stream of the call and its answer is a separate POST, which must
 be accepted (202), while the stream stays open for the reply. Since 2026-07-28 the call ends with ``input_required``
 and is made again with the answers and the state. So responses are read here as they come, not only when whole.
 """
@@ -61,7 +61,7 @@ class Response:
         return True
 
     def _chunks(self) -> None:
-        """Take the chunks out of what has arrived. A chunk counts with the line end behind it."""
+        """Remove the chunks from the received bytes. A chunk counts with its line end."""
         while self._raw and not self.done:
             if self._left == 0:
                 size, found, rest = self._raw.partition(b"\r\n")

@@ -11,7 +11,7 @@ from .samples import Figure, Figures
 
 WIDTH, LABEL, BAR, GAP, TOP = 860, 260, 22, 8, 64
 ROOM = 230
-"""Kept free behind the longest bar, for its value and sample."""
+"""Free space after the longest bar, for its value and sample."""
 COLOURS = {"limit": "#9aa4b2", "dovetail": "#0b7a5b"}
 OTHER = "#c8763a"
 

@@ -32,7 +32,7 @@ class Connection:
 
 
 def ready(poll: select.epoll) -> list[tuple[int, int]]:
-    """Whoever has something to read, at last."""
+    """The connections that are readable."""
     found = poll.poll(LIMIT)
     if not found:
         raise WrongReply(f"the server was silent for {LIMIT:.0f} s")

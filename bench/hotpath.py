@@ -64,7 +64,7 @@ async def over_a_stream(era: str, in_flight: int) -> Run:
             aim = link.count + in_flight
             for number in range(first, first + in_flight):
                 duplex.received(template % number)
-            while link.count < aim:  # noqa: ASYNC110  turns of the loop are what is measured
+            while link.count < aim:  # noqa: ASYNC110  the benchmark measures turns of the loop
                 await asyncio.sleep(0)
         assert b"hello" in link.last
 
@@ -112,7 +112,7 @@ async def over_http(era: str, *, bare: bool = False) -> Run:
     async def ask(request: bytes) -> bytes:
         wire.written.clear()
         feed(request)
-        while not wire.written:  # noqa: ASYNC110  turns of the loop are what is measured
+        while not wire.written:  # noqa: ASYNC110  the benchmark measures turns of the loop
             await asyncio.sleep(0)
         return b"".join(wire.written)
 
@@ -149,7 +149,7 @@ async def of_the_client(client: Client, in_flight: int) -> Run:
 
 
 async def examine(title: str, run: Run, calls: int = CALLS) -> None:
-    """Print what a call costs and who has it."""
+    """Print the cost of a call, by function."""
     await run(max(64, calls // 20))
     cpu = time.process_time()
     await run(calls)

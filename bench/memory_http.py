@@ -2,7 +2,7 @@
 
     python -m bench.memory_http [count]
 
-The server runs in a process of its own, so that nothing of the client is counted. Prints one JSON line per
+The server runs in a separate process, so that nothing of the client is counted. Prints one JSON line per
 measurement and fails when one exceeds its limit.
 """
 
@@ -46,7 +46,7 @@ def resident(pid: int) -> int:
 
 
 def post(port: int, message: dict[str, Any], **headers: str) -> tuple[socket.socket, bytes]:
-    """Send one POST on a connection of its own and return it with the first bytes that come back."""
+    """Send one POST on a separate connection and return it with the first bytes that come back."""
     body = json.dumps({"jsonrpc": "2.0", **message}).encode()
     lines = {
         "Host": "127.0.0.1",

@@ -81,7 +81,7 @@ def environ(**more: str) -> dict[str, str]:
 
 @cache
 def version(peer: Peer) -> str:
-    """The installed version of the package, asked of its own environment."""
+    """Return the version of the package in its environment."""
     if peer.environment == "node":
         manifest = PEERS / "node" / "node_modules" / peer.package / "package.json"
         return str(json.loads(manifest.read_text())["version"])

@@ -105,7 +105,7 @@ class PipeDriver:
     # --- measuring ----------------------------------------------------------------------------------------------
 
     def sequential(self, workload: Workload, seconds: float, most: int = 100_000) -> Sample:
-        """One after the other: the median round trip in microseconds, and the 99th percentile beside it."""
+        """One after the other: the median round trip in microseconds, and the 99th percentile next to it."""
         with within(seconds + LIMIT, self.child.peer.name):
             return self._sequential(workload, seconds, most)
 
@@ -139,7 +139,7 @@ class PipeDriver:
         return sampled(latencies, took, cpu, latency=True)
 
     def throughput(self, workload: Workload, in_flight: int, seconds: float, least: int = 0) -> Sample:
-        """Keep ``in_flight`` calls open: calls per second, and processor time per call beside it."""
+        """Keep ``in_flight`` calls open: calls per second, and processor time per call next to it."""
         with within(seconds + 2 * LIMIT, self.child.peer.name):
             return self._throughput(workload, in_flight, seconds, least)
 

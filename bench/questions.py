@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class Questions:
-    """Answers what is asked during one run, and counts: a call that was not asked about has cost less than it should.
+    """Answers the server requests of one run, and counts them: a call without a request would be too cheap.
 
     Raises:
         WrongReply: the server asked something else. Its figures would mean nothing.
@@ -53,7 +53,7 @@ class Questions:
         return write({"jsonrpc": "2.0", "id": found["id"], "result": ANSWER})
 
     def _again(self, id: int, result: dict[str, Any]) -> bytes:
-        """The question ended the call (since 2026-07-28): it is made anew, under an id of its own."""
+        """The question ended the call (since 2026-07-28): it is made again, under a separate id."""
         if id >= AGAIN:
             raise WrongReply(f"asked again after the answer: {result}")
         asked: dict[str, Any] = result.get("inputRequests") or {}

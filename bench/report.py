@@ -1,4 +1,4 @@
-"""The run as tables for the terminal and as JSON for whoever wants to compute with it."""
+"""Write the run as tables for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def as_data(figures: Figures) -> list[dict[str, Any]]:
 
 
 def promises(figures: Figures) -> str:
-    """What was promised, what this run shows."""
+    """The targets, and the values of this run."""
     lines = ["What was promised (scale: this benchmark's own bounds)"]
     lines += ["  " + _promise(verdict) for verdict in verdicts(figures)]
     return "\n".join(lines)
@@ -174,7 +174,7 @@ def _promise(verdict: Verdict) -> str:
 
 
 def noise(figures: Figures) -> str:
-    """How far the rounds of one case lie apart, so that nobody reads more into a ratio than there is."""
+    """Return the spread of the rounds of one case, as a measure of its accuracy."""
     apart = [max(one.spread) / min(one.spread) for one in figures.all if one.spread and min(one.spread) > 0]
     if not apart:
         return ""

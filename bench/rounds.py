@@ -66,7 +66,7 @@ LATE = 840.0
 
 
 def say(text: str) -> None:
-    """Tell whoever waits what is going on."""
+    """Print the progress."""
     print(f"{time.monotonic() - BEGUN:5.0f} s  {text}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Figures: what was measured, of whom, in which unit, over how many calls and how long."""
+"""Figures: the measure, the peer, the unit, the number of calls and the duration."""
 
 from __future__ import annotations
 

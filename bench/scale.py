@@ -1,4 +1,4 @@
-"""From measured costs to many: how many calls so many workers answer, and what a million sessions take.
+"""Extrapolate measured costs: the calls per second of many workers, and the memory of a million sessions.
 
 ``python -m bench.scale [ROUNDS]`` measures 1, 2 and 4 workers and writes the tables of docs/scale.md.
 """
@@ -30,7 +30,7 @@ class Costs(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """What it takes to hold so many sessions and answer so many calls."""
+    """The resources for this number of sessions and calls."""
 
     workers: int
     machines: int

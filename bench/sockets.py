@@ -112,7 +112,7 @@ class SocketDriver:
         name: bytes = b"",
         session: bytes | None = None,
     ) -> bytes:
-        """One request by hand on a connection of its own (or the one given), and the whole reply."""
+        """One request by hand on a separate connection (or the one given), and the whole reply."""
         one = connection or socket.create_connection(("127.0.0.1", self.child.port))
         try:
             one.settimeout(LIMIT)

@@ -1,6 +1,6 @@
 """The ratios that were promised before anything was built, and whether this run meets them.
 
-The rows of the area "scale" were promised by nobody: they are bounds of this benchmark's own, for "does not grow".
+The rows of the area "scale" are limits of this benchmark, for "does not grow".
 A bound is never moved to fit a run; a miss stays a miss until another run, or another version, keeps it.
 """
 
@@ -57,7 +57,7 @@ def grown(
 ) -> Callable[[Figures], float | None]:
     """How a cost has grown from ``small`` to ``large``, by the lowest round of each.
 
-    What else a machine does only adds to a cost, and adds more than what is looked for here.
+    Other work of the machine only adds to a cost, and adds more than the measured effect.
     """
 
     def value(figures: Figures) -> float | None:

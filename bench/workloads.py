@@ -1,4 +1,4 @@
-"""What is asked, and what must come back. Every reply of every measurement is checked, after the clock has stopped."""
+"""The requests and their expected responses. Every response is checked, after the clock has stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAPABILITIES = {"elicitation": {"form": {}}}
 INFO = {"name": "bench", "version": "1.0.0"}
 KIBIBYTE = "x" * 1024
 AGAIN = 1_000_000
-"""What is added to the id of a call when it is made again with the answers: a repeated call has an id of its own."""
+"""Added to the id of a call that is repeated with the answers, because a repeated call needs a new id."""
 
 
 class Workload(NamedTuple):

@@ -1,4 +1,4 @@
-"""Is our own HTTP driver the bottleneck? The same load by wrk, where it is installed, beside it."""
+"""Is our own HTTP driver the bottleneck? The same load by wrk, where it is installed, next to it."""
 
 from __future__ import annotations
 

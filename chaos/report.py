@@ -28,7 +28,7 @@ class Report:
     data_loss: int
     """Words that were acknowledged and are gone."""
     cascading_failures: int
-    """Calls of somebody else that failed."""
+    """Failed calls of the bystander."""
     problem: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""One scenario from its beginning to its report: the server, the trouble, and whoever else is there."""
+"""Run one scenario: the server, the fault, the bystander and the report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def play(scenario: Scenario, transport: str, slack: float = 1.0) -> Report
 
 
 async def _beside(scenario: Scenario, found: Site, report: Report) -> None:
-    # On a session: whoever is told apart by that is not the one who makes the trouble.
+    # With a session, so that the server distinguishes the bystander from the faulty client.
     async with found.client(revision="2025-11-25") as client:
         await client.list_tools()
         bystander = Bystander(client, writes=report.scenario != "disk_full")

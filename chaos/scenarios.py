@@ -45,7 +45,7 @@ def echo(site: Site) -> Callable[[], Awaitable[Any]]:
 
 
 async def process_crash(site: Site) -> Found:
-    """A process is killed. Over HTTP another worker goes on; over stdio the client starts one anew."""
+    """A process is killed. Over HTTP another worker continues; over stdio the client starts one again."""
     return await _killed(site, 1, CRASH_MS)
 
 
@@ -68,11 +68,11 @@ async def _killed(site: Site, times: int, most: float, *, everybody: bool = Fals
             for one in others | {pid}:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(one, signal.SIGKILL)
-            while _alive(pid):  # noqa: ASYNC110  nobody tells of the end of a process that is not ours
+            while _alive(pid):  # noqa: ASYNC110  the end of another process has no event
                 await asyncio.sleep(0.001)
             detected = max(detected, (time.monotonic() - begun) * 1000)
             back = await served(ask) + detected
-            # Over stdio whoever answers was born after the fault; of a worker that lived on, nothing is forgiven.
+            # Over stdio the responding process was started after the fault; a surviving worker must not lose anything.
             late = _unserved(int(await ask())) if site.transport == "stdio" else 0.0
             worst, judged = max(worst, back), max(judged, back - late)
     if judged > most * site.slack:
@@ -96,7 +96,7 @@ def _alive(pid: int) -> bool:
 
 
 async def network_partition(site: Site) -> Found:
-    """Nothing arrives any more for a while, and nobody says so."""
+    """The network drops all packets for a while."""
     relay = await Relay.open(site.port) if site.transport == "http" else None
     target = site.target if relay is None else f"http://127.0.0.1:{relay.port}/mcp"
     async with site.client(target) as client:
@@ -138,7 +138,7 @@ async def message_flood(site: Site) -> Found:
 
 
 async def invalid_payload(site: Site) -> Found:
-    """What is no message at all."""
+    """Bytes that are not a message."""
     broken = b'{"jsonrpc": "2.0", "id": 1, "method": '
     begun = time.monotonic()
     answer = await site.line.say(http(body=broken) if site.transport == "http" else broken)
@@ -192,7 +192,7 @@ def _header(head: bytes, name: str | bytes) -> str:
 
 
 async def slow_consumer(site: Site) -> Found:
-    """Large answers that nobody takes; they are refused, and those who read again get all of theirs."""
+    """Large unread responses; they are refused, and clients that read again receive all of theirs."""
     line, begun = site.line, time.monotonic()
     if isinstance(line, PipeLine):
         asked = [
@@ -218,7 +218,7 @@ async def slow_consumer(site: Site) -> Found:
 
 
 async def disk_full(site: Site) -> Found:
-    """The disk with the store on it has no room left. Whoever needs it is refused, and all others are not."""
+    """The disk of the store is full. Calls that need the store are refused, all others succeed."""
     await asyncio.sleep(0.5)  # the bystander has something to lose
     filler = site.folder / "small" / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -242,7 +242,7 @@ async def large_payload(site: Site) -> Found:
     message = json.dumps(tool("echo", text="x" * (100 << 20))).encode()
     begun = time.monotonic()
     if isinstance(site.line, HttpLine):
-        # What is too large is refused on its announcement: nobody waits for it.
+        # A request with a too large Content-Length is refused before its body is read.
         head = http(headers=modern_headers(tool("echo", text="")), body=message[:1]).replace(
             b"Content-Length: 1\r\n", b"Content-Length: %d\r\n" % len(message)
         )
@@ -266,11 +266,11 @@ WANTED: Final = {
 
 
 class NoDisk(Exception):
-    """There is no small disk to be had."""
+    """A small disk cannot be created here."""
 
 
 def small_disk(folder: Path) -> Callable[[], object]:
-    """Make a disk of 256 KiB below ``folder``; call what is returned to take it away again.
+    """Create a disk of 256 KiB below ``folder``; call the result to remove it.
 
     Raises:
         NoDisk: this machine lets us mount nothing.

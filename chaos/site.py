@@ -1,4 +1,4 @@
-"""A live server over HTTP or stdio, somebody who makes trouble, and somebody else who must not notice."""
+"""A live server over HTTP or stdio, a faulty client, and a bystander that must not be affected."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def code_of(answer: Json) -> int | None:
 
 
 def refusal_of(answer: Json) -> int | None:
-    """The refusal in an answer: its code, or the one that stands beside a code of JSON-RPC's own."""
+    """The refusal code of a response, or the one in the data of a JSON-RPC error."""
     return answer["error"]["data"].get("refusalCode", code_of(answer)) if "error" in answer else None
 
 
 class Line:
-    """The one who makes trouble, on a connection or pipe of its own."""
+    """The faulty client, on a separate connection or pipe."""
 
     async def say(self, data: bytes) -> Json:
         """Send these bytes as one message, and return the answer."""
@@ -94,7 +94,7 @@ class PipeLine(Line):
         return await self.until(lambda message: message.get("id") == id)
 
     async def until(self, wanted: Callable[[Json], bool]) -> Json:
-        """The next message that is ``wanted``; others are kept for whoever asks for them."""
+        """Return the next message that is ``wanted``; others are stored."""
         for message in self._kept:
             if wanted(message):
                 self._kept.remove(message)
@@ -131,7 +131,7 @@ class Site:
     def client(self, target: Any = None, **options: Any) -> Client:
         usual: dict[str, Any] = {"reconnect": QUICK, "timeouts": PATIENT}
         if self.transport == "stdio":
-            usual["env"] = dict(os.environ)  # its server has a process of its own, and no guards
+            usual["env"] = dict(os.environ)  # its server has a separate process, and no guards
         return Client(target or self.target, **usual, **options)
 
 
@@ -143,7 +143,7 @@ def children(pid: int) -> set[int]:
 
 
 class Bystander:
-    """An honest client: what it is told is kept must be there, and its calls must not fail."""
+    """An honest client: what it is notified is kept must be there, and its calls must not fail."""
 
     def __init__(self, client: Client, *, writes: bool) -> None:
         self._client, self.writes = client, writes
@@ -197,7 +197,7 @@ async def served(ask: Callable[[], Awaitable[Any]], *, within: float = 20.0) -> 
 
 @asynccontextmanager
 async def site(transport: str, folder: Path, workers: int = 1, **environment: str) -> AsyncIterator[Site]:
-    """Start the server; the store is one file, whoever uses it."""
+    """Start the server; all processes use the same store file."""
     place = folder / "small" if (folder / "small").exists() else folder
     store = f"sqlite:///{place / 'store.db'}"
     port = free_port()
@@ -214,7 +214,7 @@ async def site(transport: str, folder: Path, workers: int = 1, **environment: st
             start_new_session=True,
             env={**os.environ, **environment},
         )
-    # Over stdio everybody has a process of their own; the same file of words is all they share.
+    # Over stdio each client has a separate process; they share only the store file.
     target: Any = f"http://127.0.0.1:{port}/mcp" if transport == "http" else command
     found = Site(transport, process, port, target, folder)
     try:

@@ -1,4 +1,4 @@
-"""A page beside a tool: a poll that people vote in, live, inside their chat. `dovetail run app.py`
+"""A tool with a page: a live poll inside the chat. `dovetail run app.py`
 
 Hosts that show MCP Apps open the page in a sandbox; it speaks to them with messages, and they call the tools for it.
 All other clients get the same counts as text.
@@ -78,7 +78,7 @@ def ask(question: str, choices: list[str]) -> Poll:
 
 @server.tool
 def vote(choice: str) -> Poll:
-    """Vote; the page does so for whoever clicks."""
+    """Vote; the page calls this for each click."""
     if choice not in poll.votes:
         raise ToolError(f"There is no choice {choice!r}.")
     poll.votes[choice] += 1

@@ -14,7 +14,7 @@ from dovetail import Context, Server, StateError, ToolError
 
 server = Server("calendar", version="1.0.0", store=os.environ.get("CALENDAR_STORE"))
 nobodys: list[dict[str, Any]] = []
-"""The calendar where nobody can be told from another, as on stdio."""
+"""The calendar without a principal, as on stdio."""
 DAY = (time(8), time(18))
 
 

@@ -29,7 +29,7 @@ class Commit:
 
 
 async def git(*arguments: str) -> str:
-    """What git says. Arguments are passed one by one: there is no shell that could read them otherwise."""
+    """Return the output of git. Arguments are passed one by one, without a shell."""
     process = await asyncio.create_subprocess_exec(
         "git",
         "-C",

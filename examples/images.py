@@ -52,7 +52,7 @@ def swatch(colour: Annotated[str, "Such as #4659a0"], size: int = 64) -> Image:
 
 @server.tool(annotations={"readOnlyHint": True})
 def bars(values: list[Bar], height: Annotated[int, "In pixels"] = 120) -> tuple[str, Image]:
-    """A chart of bars, with a line of text for whoever cannot see it."""
+    """A bar chart, with a line of text for models without vision."""
     if not 1 <= len(values) <= BARS or any(one.value < 0 for one in values):
         raise ToolError(f"A chart has 1 to {BARS} bars, none below zero.")
     if not 10 <= height <= WIDE:

@@ -27,7 +27,7 @@ class Sum:
 async def checksums(pattern: str, ctx: Context) -> list[Sum]:
     """The checksum of every file that fits, such as **/*.iso: as a call with progress, or as a task.
 
-    A client that leaves a call cancels it at the next file; a task goes on until it is cancelled by name.
+    A client that leaves a call cancels it at the next file; a task continues until it is cancelled by name.
     """
     paths = [
         path for path in sorted(ROOT.glob(pattern)) if path.is_file() and path.resolve().is_relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""Notes of many users on one server: tokens, rights, and nobody sees another's. `dovetail run multi_user.py --http`
+"""Notes of many users on one server: tokens, rights and separate data. `dovetail run multi_user.py --http`
 
 NOTES_TOKENS names the users: "secret=ada:read,write;other=bob:read". Real ones come from a provider: see docs/auth.md.
 """

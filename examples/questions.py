@@ -35,7 +35,7 @@ async def book(city: str, ctx: Context) -> str:
 
 @server.tool
 async def pay(amount: float, ctx: Context) -> str:
-    """Pay on a page of the bank: what is typed there never passes through the model."""
+    """Pay on a page of the bank: the model never sees the entered data."""
     visit = await ctx.elicit_url(
         "Please confirm the payment at your bank.", f"https://bank.example/pay?amount={amount:.2f}"
     )

@@ -1,7 +1,7 @@
 """Keep the structure of the official schemas and examples under tests/schemas/, without their sentences.
 
 usage: schemas.py [FOLDER] — FOLDER holds ``2024-11-05.json`` … and defaults to ``$DOVETAIL_SCHEMAS``, then to
-``../shared/protocol/schema``; the examples are read from ``examples/`` beside it, where it has one.
+``../shared/protocol/schema``; the examples are read from ``examples/`` next to it, where it has one.
 
 What a validator looks at is a fact of the protocol and stays: types, members, constants, bounds, references.
 What only a reader looks at (descriptions, titles, examples, comments) goes. Of an example its shape stays: each

@@ -83,7 +83,7 @@ def start() -> str:
 
 
 def within_the_site(text: str) -> str:
-    """Links to what stands beside docs/ in the repository stand beside the pages here."""
+    """Links to files outside of docs/ become links to copies next to the pages."""
     for name in ABOUT:
         text = text.replace(f"](../{name}", f"]({name}")
     return text
@@ -148,13 +148,13 @@ def entry(name: str, value: Any, whole: str) -> Iterator[str]:
 
 
 def own_doc(kind: type) -> str:
-    """The docstring of a class, if it has one of its own: dataclasses and Structs make up theirs."""
+    """Return the docstring of a class, unless it is a generated one of a dataclass or Struct."""
     text = kind.__dict__.get("__doc__") or ""
     return "" if text.startswith(f"{kind.__name__}(") else inspect.cleandoc(text)
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a reader finds on a class, but not what a class with an entry of its own gives it."""
+    """What a reader finds on a class, but not what a class with a separate entry gives it."""
     told = {
         name for base in kind.__mro__[1:] if base.__qualname__ in described_classes() for name in vars(base)
     }

@@ -452,7 +452,7 @@ def test_lists_show_what_may_be_used_and_nothing_else(way: Way, revision: str) -
 
 
 class Nosy(Middleware):
-    """Writes down what it is told about."""
+    """Writes down what it is notified about."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -633,7 +633,7 @@ async def test_what_is_declared_as_binary_is_left_alone() -> None:
 
 
 class Shy(Middleware):
-    """Hides a tool from lists by a hook of its own."""
+    """Hides a tool from lists by a separate hook."""
 
     async def list_tools(self, request: Any, call_next: Any) -> Any:
         page = json.loads(bytes(await call_next(request)))

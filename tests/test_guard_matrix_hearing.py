@@ -151,7 +151,7 @@ class Cell:
         found = set[str]()
         for name in names:
             await self.home.server.notify_resource_updated(self.address(name, "direct"))
-        while "open" not in found:  # it is told last, and every caller may hear of it
+        while "open" not in found:  # it is notified last, and every caller may hear of it
             peer.told.clear()
             found = {uris[one["params"]["uri"]] for one in peer.notes if one["method"] == UPDATED}
             if "open" not in found:

@@ -191,7 +191,7 @@ def assert_no_import_cycle() -> None:
         if module in done:
             return None
         for target in sorted(graph.get(module, ())):
-            # A package that a module of its own imports from has begun to load already.
+            # A package that a separate module imports from has begun to load already.
             if not module.startswith(f"{target}."):
                 found = circle(target, (*above, module))
                 if found:

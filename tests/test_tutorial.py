@@ -34,7 +34,7 @@ def types(words: list[str], folder: Path, typed: str = "") -> str:
 
 
 def at_the_prompt(block: str, folder: Path) -> None:
-    """``python -m asyncio`` says what went wrong, and goes on."""
+    """``python -m asyncio`` says what went wrong, and continues."""
     types([sys.executable, "-m", "asyncio"], folder, block + "\n")
 
 

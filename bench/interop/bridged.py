@@ -1,8 +1,8 @@
-"""Every revision in front of every revision behind, over pipes and HTTP, with a bridge between them.
+"""Every client revision with every server revision, over pipes and HTTP, through a bridge.
 
 It also stands between our server and other people's clients, and between other people's servers and our client.
 
-What a revision cannot say is no empty cell: it is known beforehand which those are (`cannot`), and it is tried all the
+A feature that a revision lacks is not an empty cell: these are known (`cannot`), and they are tried all the
 same, to see that it is refused, in time and in words.
 """
 
@@ -55,7 +55,7 @@ class Cell(NamedTuple):
 
 
 class Visit(ours.Visit):
-    """Our client in front of the bridge."""
+    """Dovetail's client, connected to the bridge."""
 
     def __init__(self, target: Any, revision: str) -> None:
         super().__init__(target, revision, hosts.environ())
@@ -201,7 +201,7 @@ def between(command: list[str], transport: str, behind: str, *options: str) -> I
 
 
 def pairs(only: str = "") -> Iterator[Cell]:
-    """Five in front of five, twice."""
+    """Five client revisions with five server revisions, twice."""
     file = str(HERE / "servers" / "bridged_server.py")
     for transport in TRANSPORTS:
         for front in REVISIONS:
@@ -223,7 +223,7 @@ OTHER = {"legacy": "modern", "modern": "legacy"}
 
 
 def with_peers(only: str = "") -> Iterator[Row]:
-    """Guests before the bridge to our server, and hosts behind the bridge to our client."""
+    """Other clients through the bridge to Dovetail's server, and other servers through it to Dovetail's client."""
     for guest in (*theirs.GUESTS, theirs.INSPECTING):
         for transport in OURS.transports:
             for era in OURS.eras:

@@ -1,4 +1,4 @@
-"""What is tried in every pairing."""
+"""The features that are tested in every pairing."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ EVERYTHING = (
 
 
 class Host(NamedTuple):
-    """A server somebody wrote."""
+    """A server of another implementation."""
 
     name: str
     environment: str

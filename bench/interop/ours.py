@@ -61,7 +61,7 @@ def want(condition: object, found: object) -> None:
 
 
 class Stage(NamedTuple):
-    """The names a server uses for what is tried."""
+    """The names of a server for the tested features."""
 
     tools: frozenset[str]
     call: tuple[str, dict[str, Any], str]

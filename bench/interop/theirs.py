@@ -16,7 +16,7 @@ LIMIT = 120.0
 
 
 class Guest(NamedTuple):
-    """A client somebody wrote."""
+    """A client of another implementation."""
 
     name: str
     environment: str

@@ -1,1 +1,1 @@
-"""What is measured, one module per question. Each adds its figures to `Figures`."""
+"""The measurements, one module each. Each adds its figures to `Figures`."""

@@ -172,7 +172,7 @@ def _speaker(
     stack: ExitStack,
     figures: Figures,
 ) -> Driver | None:
-    """Who runs ``workload`` there: the server that runs already, one of its own, or nobody."""
+    """Return the server for ``workload``: the running one, a separate one, or None."""
     if workload.asks and not peer.asks:
         return None
     environment = {}

@@ -45,7 +45,7 @@ def measure(figures: Figures, options: Options) -> None:
 
 
 def _eras(peer: Peer) -> tuple[str, ...]:
-    """The newest each can; both for us and the limit, so that whoever lacks it has something beside it."""
+    """The newest revision of each; both for Dovetail and the limit, so that older peers can be compared."""
     if not peer.modern:
         return (LEGACY,)
     return (MODERN, LEGACY) if peer in (LIMIT, DOVETAIL) else (MODERN,)

@@ -20,7 +20,7 @@ WAYS: Final[tuple[tuple[Peer, tuple[str, ...]], ...]] = (
     (DOVETAIL, BOTH),
     (FASTMCP, (LEGACY,)),
 )
-"""Who is in front and behind, and the eras of clients in front."""
+"""The downstream and upstream sides, and the eras of the clients."""
 
 
 def measure(figures: Figures, options: Options) -> None:

@@ -1,6 +1,6 @@
-"""What idle sessions and open streams weigh over HTTP, and what a call costs beside thousands of them.
+"""The memory of idle sessions and open streams over HTTP, and the cost of a call while there are thousands of them.
 
-Filling a server is not what is measured, so two are filled at a time, one per core. The calls beside the sessions are
+Filling a server is not measured, so two are filled at a time, one per core. The calls next to the sessions are
 measured afterwards, in interleaved rounds with nothing else going on.
 """
 
@@ -39,7 +39,7 @@ Done = TypeVar("Done")
 
 
 class Full(NamedTuple):
-    """A server that holds so many sessions or streams."""
+    """A server with this number of sessions or streams."""
 
     driver: SocketDriver
     count: int
@@ -77,7 +77,7 @@ def two_at_a_time(
 
 
 def _sessions(figures: Figures, options: Options) -> None:
-    """Fill a server for every peer and number, weigh the sessions, then time calls beside them."""
+    """Fill a server for every peer and number, weigh the sessions, then time calls next to them."""
     levels = sorted(options.sessions, reverse=True)
     say(f"sessions: {', '.join(map(str, reversed(levels)))}")
     weights: dict[tuple[str, int], list[Sample]] = {}

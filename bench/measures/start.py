@@ -17,7 +17,7 @@ from ..workloads import ECHO, WrongReply
 
 TOOLS = 105
 MIXED = TOOLS - 6
-"""Tools of mixed signatures beside the six that every server has."""
+"""Tools of mixed signatures next to the six that every server has."""
 MANY = f"with {TOOLS} tools"
 LATE = 60.0
 """Seconds after which a server that does not answer is given up."""

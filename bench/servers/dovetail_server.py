@@ -106,7 +106,7 @@ async def text() -> str:
 
 
 async def touch() -> str:
-    """Tell everybody that the text has changed."""
+    """Notify all subscribers that the text has changed."""
     await server.notify_resource_updated("bench://text")
     return "told"
 
@@ -117,7 +117,7 @@ async def greet(name: str) -> str:
 
 
 def have(count: int) -> None:
-    """Make it exactly so many tools."""
+    """Add tools up to the given number."""
 
     def make(number: int) -> Any:
         async def filler(text: str) -> str:

@@ -98,7 +98,7 @@ async def greet(name: str) -> str:
 
 
 def have(count: int) -> None:
-    """Make it exactly so many tools."""
+    """Add tools up to the given number."""
     for name in BASIC[count:]:
         server.local_provider.remove_tool(name)
     for number in range(count - len(BASIC)):

@@ -78,7 +78,7 @@ async def greet(name: str) -> str:
 
 
 def have(count: int) -> None:
-    """Make it exactly so many tools."""
+    """Add tools up to the given number."""
     for name in BASIC[count:]:
         server.tool.remove(name)
     for number in range(count - len(BASIC)):

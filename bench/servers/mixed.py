@@ -146,7 +146,7 @@ async def status() -> str:
 
 
 async def price(lines: list[Line], factor: float = 1.0) -> list[Line]:
-    """Price lines anew."""
+    """Price lines again."""
     return lines
 
 

@@ -1,1 +1,1 @@
-"""Soak: mixed traffic on every transport for a while, three slope alarms, and nothing left behind."""
+"""Soak test: mixed traffic on every transport, three slope alarms, and a check for leaks."""

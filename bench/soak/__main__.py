@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class Seen:
-    """What was measured in the minutes that count."""
+    """The measurements after the warm-up."""
 
     def __init__(self, lanes: list[Lane]) -> None:
         self.traffic: dict[str, list[Window]] = {lane.name: [] for lane in lanes}
@@ -120,7 +120,7 @@ async def _drive(lanes: list[Lane], servers: dict[str, Child], plan: Plan) -> Se
     work = asyncio.gather(*(lane.run(until) for lane in lanes))
     leak = asyncio.create_task(_leak(plan.leak))
     number = 1
-    # The last window ends a moment before the clients leave: their leaving is no traffic.
+    # The last window ends before the clients disconnect.
     while (end := begun + number * plan.window) < until:
         await asyncio.sleep(end - time.monotonic())
         figures, weights = {lane.name: lane.take() for lane in lanes}, weigh(servers)
@@ -167,7 +167,7 @@ def _held(child: Child) -> dict[str, int]:
 
 
 async def _before(lanes: list[Lane], servers: dict[str, Child]) -> dict[str, dict[str, int]]:
-    """What the servers hold when nobody is there; one client of each kind has come and gone, so all is loaded."""
+    """The memory of the servers without clients, after one client of each kind has disconnected."""
     for lane in lanes:
         await lane.visit()
     await asyncio.sleep(2)

@@ -1,8 +1,8 @@
-"""The three alarms of erlmcp's sustained-load benchmark, on the slopes of what was measured window by window.
+"""The three alarms of erlmcp's sustained-load benchmark, on the slopes over the windows.
 
 A slope is the median of the slopes between all pairs of windows (Theil and Sen), so that a few odd windows do not move
 it, with the interval that holds the true one in 95 of 100 runs (Sen 1968). It is an alarm when it is beyond its bound
-and is no mere noise; it is fine when the whole interval is on the right side. What lies between is unsure, which is
+and is not noise; it is fine if the whole interval is below the limit. Anything between is unsure, which is
 not clean either: the run was too short, or the machine too restless, to say that nothing is wrong.
 
 Slopes in percent are relative to the level at the beginning of the measured minutes, as the fitted line has it.
@@ -25,7 +25,7 @@ CONFIDENCE = 1.96
 """Standard deviations on either side of a slope: 95 %."""
 
 Points = list[tuple[float, float]]
-"""Minutes and what was measured then."""
+"""The minute and value of each measurement."""
 
 
 class Window(NamedTuple):

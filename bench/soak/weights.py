@@ -9,7 +9,7 @@ from ..processes import PAGE, Child, family
 
 MIB = 2**20
 STAYS = "stays-"
-"""Marks the command of a stdio server whose client stays to the end, with the name of its lane behind it."""
+"""Marks the command of a stdio server whose client stays to the end, followed by the name of its lane."""
 
 
 def resident(pid: int) -> float:

@@ -297,7 +297,7 @@ async def test_streaming_elicitation(ctx: Context) -> str:
 
 @server.tool
 async def test_logging_tool(ctx: Context) -> str:
-    """Log, to those who want to hear it."""
+    """Send log messages to clients."""
     await ctx.info("This is logged only on request")
     return "Logged"
 
@@ -384,7 +384,7 @@ def extra_prompt() -> str:
 
 @server.tool
 def test_trigger_tool_change() -> str:
-    """Add a tool, or take it away again; ``list_changed`` goes out by itself."""
+    """Add a tool, or remove it again; ``list_changed`` is sent automatically."""
     if "extra_tool" in server.tools:
         server.remove_tool("extra_tool")
     else:
@@ -427,7 +427,7 @@ async def failing_job() -> str:
 
 @server.tool(task="optional")
 async def protocol_error_job() -> str:
-    """Fail in a way that is no result."""
+    """Fail with a JSON-RPC error."""
     await asyncio.sleep(PAUSE)
     raise ProtocolError("internal_error", "This job ends in a protocol error")
 

@@ -15,7 +15,7 @@ from tests.support.aio import run
 
 CALLS = 22
 TURNS = 3
-"""One in which the server reads the request, one in which the answer is read, one in which its reader goes on."""
+"""One in which the server reads the request, one in which the answer is read, one in which its reader continues."""
 
 HEADERS = {
     "Content-Type": "application/json",

@@ -1,6 +1,6 @@
 """What one `tools/call` costs on a stream such as stdio, from the bytes coming in to the bytes going out.
 
-Counted in calls of our own Python functions (one that goes on after it waited counts again) and in tasks, which do not
+Counted in calls of our own Python functions (one that resumes after a wait counts again) and tasks, which do not
 flutter with the load of the machine.
 """
 

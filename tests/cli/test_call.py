@@ -53,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
-    """What a command says and ends with in a process of its own, with all that is logged."""
+    """What a command says and ends with in a separate process, with all that is logged."""
     command = [sys.executable, "-m", "dovetail.cli.main", *words]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False

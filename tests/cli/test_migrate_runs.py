@@ -233,7 +233,7 @@ if __name__ == "__main__":
 
 
 async def shown(command: list[str], calls: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """What a server in a process of its own lists and answers."""
+    """What a server in a separate process lists and answers."""
     answer = {"action": "accept", "content": {"seats": 3}}
     options: dict[str, Any] = {"on_elicit": lambda _: answer, "on_stderr": lambda _: None, "validate": "off"}
     async with Client(command, revision="2025-11-25", **options) as client:

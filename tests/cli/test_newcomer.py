@@ -73,7 +73,7 @@ class Newcomer:
 
     @contextmanager
     def leaves_running(self, block: str) -> Iterator[Callable[[str], re.Match[str]]]:
-        """Type a command that goes on; what it says is waited for."""
+        """Type a command that continues; what it says is waited for."""
         words = shlex.split(self._told(block))
         log = Path(self.environ["HOME"]) / "dev.log"
         with log.open("wb") as out:

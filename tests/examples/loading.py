@@ -1,4 +1,4 @@
-"""The examples as modules, each loaded anew so that it reads the environment a test gave it."""
+"""The examples as modules, each loaded again so that it reads the environment a test gave it."""
 
 from __future__ import annotations
 

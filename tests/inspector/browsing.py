@@ -1,4 +1,4 @@
-"""A real browser in front of a real inspector, which runs in a thread of its own."""
+"""A real browser in front of a real inspector, which runs in a separate thread."""
 
 import asyncio
 import shutil
@@ -87,7 +87,7 @@ def chromium(**options: Any) -> Iterator[Any]:
 
 
 def open_page(browser: Any, link: str, **options: Any) -> Any:
-    """A page of its own, which fails the test when a script of it does."""
+    """A separate page, which fails the test when a script of it does."""
     page = browser.new_context(viewport={"width": 1280, "height": 800}, **options).new_page()
     page.set_default_timeout(1000 * HANG)
     page.problems = []

@@ -175,7 +175,7 @@ def build() -> Server:
 
     @server.tool(app=App(html=PAGE))
     async def chart() -> str:
-        """A result with a page of its own."""
+        """A result with a separate page."""
         return "forty-two"
 
     @server.tool

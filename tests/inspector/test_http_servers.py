@@ -56,7 +56,7 @@ def page(browser: Any, inspector: Running) -> Iterator[Any]:
 
 @pytest.fixture
 def own_page(browser: Any, url: str) -> Iterator[Any]:
-    """A page of an inspector of its own: the messages of other tests are not in its list."""
+    """A page of a separate inspector: the messages of other tests are not in its list."""
     with running() as made:
         made.connect(url, url)
         page = open_page(browser, made.link)

@@ -1,4 +1,4 @@
-"""An HTTP server that keeps every request byte for byte, and answers as it is told."""
+"""An HTTP server that keeps every request byte for byte, and answers as it is notified."""
 
 import asyncio
 from collections.abc import AsyncIterator

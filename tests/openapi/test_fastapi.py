@@ -135,7 +135,7 @@ async def test_what_the_application_refuses_is_a_tool_error() -> None:
 async def test_time_and_size_are_bounded_in_process_too() -> None:
     shop = Shop()
     async with Client(Server.from_fastapi(shop.app, request_timeout=0.05)) as client:
-        with pytest.raises(ToolError, match="did not answer in time"):
+        with pytest.raises(ToolError, match="did not respond in time"):
             await client.call_tool("slow", {})
         await asyncio.wait_for(shop.cancelled.wait(), HANG)
     async with Client(Server.from_fastapi(shop.app, limits=Limits(max_message_bytes=50_000))) as client:

@@ -1,4 +1,4 @@
-"""What a client may not send as an answer (2026-07-28): it is told so at once, and not asked again."""
+"""What a client may not send as an answer (2026-07-28): it is notified so at once, and not asked again."""
 
 import json
 from typing import Any

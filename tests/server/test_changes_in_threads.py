@@ -1,4 +1,4 @@
-"""Lists changed by plain functions, which run in worker threads: subscribers are told on their own loop."""
+"""Lists changed by plain functions, which run in worker threads: subscribers are notified on their own loop."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Failures of tools, prompts and resources: who is told what, and what stays in the log."""
+"""Failures of tools, prompts and resources: who is notified what, and what stays in the log."""
 
 import asyncio
 import json
@@ -334,7 +334,7 @@ async def test_every_exception_of_a_handler_is_answered(way: str, revision: str,
             await client.read_resource("x://y")
         with pytest.raises(ProtocolError):
             await client.complete({"type": "ref/prompt", "name": "greet"}, "name", "a")
-        with pytest.raises(ToolError, match="incident"):  # the connection goes on
+        with pytest.raises(ToolError, match="incident"):  # the connection continues
             await client.call_tool("leave")
     if listener is not None:
         await listener.close()

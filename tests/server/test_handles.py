@@ -110,7 +110,7 @@ async def test_unknown_expired_released_foreign_and_other_handles_are_one_and_th
         await refused(ann, "look", cart=await text(ann, "keep_text")),
     }
     clock.now += 9
-    await text(ann, "add", cart=handle, item="tea")  # saving starts the time anew
+    await text(ann, "add", cart=handle, item="tea")  # saving starts the time again
     clock.now += 9
     assert await text(ann, "look", cart=handle) == "True ['tea']"
     clock.now += 1

@@ -125,7 +125,7 @@ def test_a_session_with_long_subscriptions_counts_for_more_than_one(shared: Shar
             assert answers[-1]["error"]["code"] == 1079
             assert (await initialize(web, {})).status == 503
             assert (await initialize(web, BOB)).status == 200
-            # What holds goes on, can be given up, and makes room with its session.
+            # What holds continues, can be given up, and makes room with its session.
             assert (await web.legacy(NEWEST, session, "ping")).status == 200
             for number in range(20, 49):
                 params = {"uri": f"{long}{number}"}

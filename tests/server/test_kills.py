@@ -66,7 +66,7 @@ def check(shared: Shared, effects: Path, kills: int) -> None:
         async with server.running(), Client(server) as client:
             for number in random.Random(SEED).sample(acknowledged, min(100, len(acknowledged))):
                 if KINDS[number % len(KINDS)] != "write":
-                    assert await do(server, client, number) == "done"  # from what is kept, not anew
+                    assert await do(server, client, number) == "done"  # from what is kept, not again
             store = server.store
             assert store is not None
             wrote = [number for number in said["write"] if history[number] == "done"]

@@ -86,7 +86,7 @@ async def test_a_value_that_changes_often_is_told_once_in_a_tenth_of_a_second(re
         loop = asyncio.get_running_loop()
         begun = loop.time()
         await until(lambda: len(heard) >= 5)
-        # Two sources of one address change at every look; each tenth of a second is told once.
+        # Two sources of one address change at every look; each tenth of a second is notified once.
         assert loop.time() - begun >= 0.3
         assert len(heard) <= calls
 
@@ -130,7 +130,7 @@ async def test_a_watch_ends_when_it_is_told_to_and_with_the_server() -> None:
 
 
 def looks(server: Server) -> Any:
-    """Waits until everything that is watched was looked at so many times more."""
+    """Waits until everything that is watched was inspected so many times more."""
     count = 0
 
     def look() -> None:

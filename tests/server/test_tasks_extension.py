@@ -170,7 +170,7 @@ async def test_more_tasks_than_the_limit_are_refused_until_one_has_ended() -> No
     for id in ids:
         await reaches(peer, id, "completed")
     for _ in range(5):
-        await asyncio.sleep(0)  # the work leaves its place a turn after its end was told
+        await asyncio.sleep(0)  # the work leaves its place a turn after its end was notified
     # What ended first is forgotten first, and only as much as is needed.
     await reaches(peer, await begun(peer, "wait"), "completed")
     assert (await peer.error("tasks/get", taskId=ids[0]))["data"]["kind"] == "task_not_found"

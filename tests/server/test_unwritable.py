@@ -38,7 +38,7 @@ TOOL_VALUES: dict[str, Any] = {
 
 
 def check_incident(error: dict[str, Any], message: str, log: str) -> None:
-    """The peer is told a number, the log says what it stands for."""
+    """The peer is notified a number, the log says what it stands for."""
     assert (error["code"], error["message"]) == (-32603, message)
     assert error["data"]["incident"] in log
     assert "surrogate" in log

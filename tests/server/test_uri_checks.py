@@ -1,4 +1,4 @@
-"""URIs and media types: what may be registered, and what a client is told that asks for what is none."""
+"""URIs and media types: what may be registered, and what a client is notified that asks for what is none."""
 
 from typing import Any
 

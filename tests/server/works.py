@@ -1,4 +1,4 @@
-"""A server whose tools run as tasks, on a clock of its own."""
+"""A server whose tools run as tasks, on a separate clock."""
 
 import asyncio
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ def _blocked(signum: int, frame: FrameType | None) -> None:
 
 
 def run_limited(coroutine: Coroutine[Any, Any, None], limit: float = LIMIT) -> None:
-    """Run ``coroutine`` on a loop of its own; raise if it outlives ``limit`` or leaves a task pending."""
+    """Run ``coroutine`` on a separate loop; raise if it outlives ``limit`` or leaves a task pending."""
     # asyncio's own timeout never fires while the loop is blocked; only a signal gets through then.
     alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not alarm:

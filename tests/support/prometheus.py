@@ -1,4 +1,4 @@
-"""A real Prometheus, and its judge of texts; what it is told of is only on loopback."""
+"""A real Prometheus, and its judge of texts; what it is notified of is only on loopback."""
 
 import json
 import shutil

@@ -21,7 +21,7 @@ class ForwardProxy:
         """``name:password`` that it asks for."""
         self.heads: list[str] = []
         self.refusal: bytes | None = None
-        """What it says to everybody in place of serving them."""
+        """What it says to everybody instead of serving them."""
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """One ``redis-server`` on a free port of loopback, with its files in a folder of its own."""
+    """One ``redis-server`` on a free port of loopback, with its files in a separate folder."""
 
     def __init__(self, *options: str, sentinel: bool = False) -> None:
         assert SERVER is not None

@@ -1,4 +1,4 @@
-"""What the official schema files get wrong or leave to the text, mended in memory.
+"""What the official schema files get wrong or leave to the text, fixed in memory.
 
 Each patch takes the definitions of one revision and edits them. The extensions have no schema file; the
 definitions here follow their texts.

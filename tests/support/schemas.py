@@ -2,7 +2,7 @@
 
 The structure of the schemas is kept in ``tests/schemas`` (``scripts/schemas.py`` writes it), so that every message
 is checked wherever the tests run. ``$DOVETAIL_SCHEMAS`` names another folder to read instead. Known defects of
-the files are mended in memory (`schema_patches`).
+the files are fixed in memory (`schema_patches`).
 """
 
 import json
@@ -37,7 +37,7 @@ TASKABLE = ("tools/call", "sampling/createMessage", "elicitation/create")
 
 @cache
 def schema(revision: str) -> dict[str, Any]:
-    """Return the schema of ``revision`` with its known defects mended."""
+    """Return the schema of ``revision`` with its known defects fixed."""
     return patched(revision, json.loads((FOLDER / f"{revision}.json").read_bytes()))
 
 

@@ -669,7 +669,7 @@ def test_a_proxy_is_part_of_the_trace(tmp_path: Path) -> None:
         chain = [("client", sent_kind), ("front", served_kind), ("front", sent_kind), ("back", served_kind)]
         parents = {span.id: span.parent for span in collector.spans}
         for before, after in pairwise(chain):
-            # What the server behind may make a task of runs as the work of one in front: that has a span of its own.
+            # What the server behind may make a task of runs as the work of one in front: that has a separate span.
             above = by_side[after].parent
             assert by_side[before].id in (above, parents.get(above)), (before, after, called)
         assert len({span.trace for span in called}) == 1

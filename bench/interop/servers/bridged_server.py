@@ -1,4 +1,4 @@
-"""What stands behind the bridge: something of everything, in one revision only."""
+"""The upstream server of the bridge: all features, in one revision only."""
 
 import asyncio
 import sys
@@ -60,7 +60,7 @@ async def forever() -> str:
 
 @server.tool
 async def endings() -> str:
-    """What was cancelled."""
+    """The cancelled calls."""
     return " ".join(ended)
 
 

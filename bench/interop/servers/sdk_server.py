@@ -77,7 +77,7 @@ async def subscribe(ctx, params) -> types.EmptyResult:
     return types.EmptyResult()
 
 
-# Its high-level server has no legacy subscriptions of its own.
+# Its high-level server does not implement legacy subscriptions.
 for method in ("resources/subscribe", "resources/unsubscribe"):
     server._lowlevel_server.add_request_handler(method, types.SubscribeRequestParams, subscribe)
 
