@@ -524,7 +524,7 @@ async def test_a_notification_of_ones_own_is_heard(client: RawClient) -> None:
         pass
 
 
-# --- the eras beside each other -------------------------------------------------------------------------------
+# --- both eras together -------------------------------------------------------------------------------
 
 
 @spoken

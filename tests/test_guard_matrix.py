@@ -425,7 +425,7 @@ def test_what_is_cached_is_not_run_again(way: Way, revision: str) -> None:
 def test_a_tool_needs_its_scopes(way: Way, revision: str) -> None:
     async def scenario(cell: Cell) -> None:
         if isinstance(cell.server, Proxy) or way is WAYS["gateway"]:
-            # A server behind a proxy knows no principal of the client: it authenticates the proxy.
+            # An upstream server does not know the principal of the client: it authenticates the proxy.
             assert (await cell.call("secret", Principal("ann", scopes=frozenset({"admin"})))).is_error
             return
         assert (await cell.call("secret", Principal("bob"))).is_error
@@ -476,7 +476,7 @@ def test_a_middleware_sees_one_canonical_component(way: Way, revision: str) -> N
 
 
 def front(name: str, *guards: Any) -> tuple[Home, Server]:
-    """A guarded server in front of one that is not."""
+    """A guarded gateway to an unguarded upstream server."""
     home = Home(task="forbidden", versions=False)
     if name == "proxy":
         return home, Proxy(home.server, name="front", middleware=guards)

@@ -206,7 +206,7 @@ def test_a_completion_needs_the_scopes_of_what_it_completes(kind: str, place: st
     async def scenario(cell: Cell) -> None:
         assert "error" in await cell.complete("secret", Principal("bob"))
         assert cell.home.completed == 0
-        if place != "proxy":  # a server behind a proxy knows no principal of the client
+        if place != "proxy":  # an upstream server does not know the principal of the client
             assert "result" in await cell.complete("secret", Principal("ann", scopes=frozenset({"admin"})))
 
     guarded(scenario, kind, place, revision)

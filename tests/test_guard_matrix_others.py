@@ -194,7 +194,7 @@ def test_what_is_cached_is_not_run_again(kind: str, place: str, revision: str) -
 def test_a_component_needs_its_scopes(kind: str, place: str, revision: str) -> None:
     async def scenario(cell: Cell) -> None:
         admin = Principal("ann", scopes=frozenset({"admin"}))
-        if place == "proxy":  # a server behind a proxy knows no principal of the client
+        if place == "proxy":  # an upstream server does not know the principal of the client
             assert "error" in await cell.use("secret", admin)
             return
         assert "error" in await cell.use("secret", Principal("bob"))

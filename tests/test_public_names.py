@@ -253,7 +253,7 @@ MODULES = {
     "dovetail.sync": "Client",
     "dovetail.testing": "FakeClock Faults connect record replay rerun",
 }
-"""Public modules beside `dovetail` itself, and the names they promise."""
+"""Public modules other than `dovetail`, and their promised names."""
 
 HOOKS = """
     call_tool complete discover get_prompt initialize list_prompts list_resources list_tools message read_resource

@@ -1,4 +1,4 @@
-"""The documentation site is built, asks nobody for anything, and none of its links leads nowhere."""
+"""The documentation site is built, loads nothing from other sites, and has no broken links."""
 
 from __future__ import annotations
 

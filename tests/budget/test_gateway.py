@@ -68,7 +68,7 @@ LIST = 230
 
 
 def many(count: int) -> Server:
-    """A server in which ``count`` others are mounted, each behind a proxy, with ten tools each."""
+    """A server with ``count`` mounted proxies, with ten tools each."""
     front = Server("front", "1")
     for number in range(count):
         behind = Server(f"behind {number}", "1")

@@ -46,7 +46,7 @@ def count(server: Server, data: bytes, scope: dict[str, Any] | None = None) -> i
     async def measure() -> None:
         for _ in range(3):  # caches fill on the way
             await server.handle(data, scope)
-        gc.disable()  # what the collector calls, for others' garbage, is none of ours
+        gc.disable()  # calls of the garbage collector do not count
         sys.setprofile(profile)
         try:
             reply = await server.handle(data, scope)

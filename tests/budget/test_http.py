@@ -104,7 +104,7 @@ class Wire(asyncio.Transport):
 
 
 class Builtin:
-    """An app behind the built-in server, without sockets."""
+    """An app of the built-in server, without sockets."""
 
     def __init__(self, server: Server) -> None:
         self.app = HttpApp(server, HttpOptions())
@@ -159,7 +159,7 @@ EXTRA_TASKS = {"asgi": 0, "builtin": 1}
 
 
 class Measured:
-    """One app behind one face, and what its answers cost."""
+    """One app with one interface, and the cost of its responses."""
 
     def __init__(self, server: Server, face: str) -> None:
         make, self._send = FACES[face]
@@ -267,7 +267,7 @@ async def question_cost(revision: str, face: str) -> Measured:
 
 
 async def modern_question_cost(face: str) -> list[str]:
-    """What is called for a question and its answer."""
+    """The calls for an input request and its response."""
     measured = Measured(serving(2), face)
     calls: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What is imported before anything is done: as much as 0.1.0 did, and no more."""
+"""The modules that are imported at the start: as many as in 0.1.0, and no more."""
 
 import subprocess
 import sys

@@ -15,7 +15,7 @@ MORE = 1
 
 
 class Counting(MemoryStore):
-    """Counts what is asked of it."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -71,7 +71,7 @@ class Stream:
         loop = asyncio.get_running_loop()
         self.calls, self.tasks = [], 0
         loop.set_task_factory(self._task)
-        gc.disable()  # whoever watches the collector would be counted
+        gc.disable()  # callbacks of the garbage collector would count
         sys.setprofile(self._profile)
         try:
             return await work

@@ -8,7 +8,7 @@ from chaos.scenarios import SCENARIOS, NoDisk, Scenario
 
 pytestmark = pytest.mark.slow
 SLACK = 10.0
-"""The suite runs beside other work; `make chaos` gives no more time than promised."""
+"""The suite shares the machine; `make chaos` checks the promised times."""
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -1,4 +1,4 @@
-"""The first ten minutes of somebody who has only the docs: every command and edit is taken from docs/start.md.
+"""The first ten minutes of a newcomer: every command and edit is taken from docs/start.md.
 
 The whole way begins with the wheel, an empty folder and an empty home; ``-s`` prints the transcript.
 """
@@ -39,7 +39,7 @@ def edited(text: str) -> str:
 
 
 class Newcomer:
-    """Somebody at a terminal: where they are, and what they see. Nothing of ours is on their path."""
+    """A user at a terminal, with a working directory and a PATH without Dovetail."""
 
     def __init__(self, home: Path, wheel: Path) -> None:
         self.place, self._port = home, free_port()
@@ -53,7 +53,7 @@ class Newcomer:
         self.transcript: list[str] = []
 
     def _told(self, block: str) -> str:
-        """What is typed: another port than the usual one, which may be taken on this machine."""
+        """The typed command, with a free port instead of the default one."""
         block = block.replace("127.0.0.1:8000", f"127.0.0.1:{self._port}")
         return block.replace("dovetail dev server.py", f"dovetail dev server.py --port {self._port}")
 

@@ -1,4 +1,4 @@
-"""What ``dovetail run`` finds in the environment, in a .env, and behind ``--``."""
+"""The environment, the .env file and the arguments after ``--`` of ``dovetail run``."""
 
 import asyncio
 import json

@@ -150,7 +150,7 @@ def test_a_terminal_serves_as_stdin_and_stdout_and_stays_as_it_was(file: Path) -
         seen = b""
         while b'"result"' not in seen:
             seen += os.read(ours, 1000)
-        assert os.get_blocking(theirs)  # whoever shares the terminal is not disturbed
+        assert os.get_blocking(theirs)  # other processes at the terminal are not affected
         process.send_signal(signal.SIGINT)
         assert process.wait(HANG) == 130
         assert process.stderr is not None
@@ -405,7 +405,7 @@ def test_a_file_that_cannot_be_served_is_explained(tmp_path: Path, source: str, 
 def test_a_module_of_the_folder_is_found_by_the_installed_command(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "serving.py").write_text("from dovetail import Server\nserver = Server('shop')\n")
-    # -P: the folder is not on the path by itself, as it is not for a script that was installed.
+    # -P: the folder is not on the path, as for an installed script.
     done = subprocess.run(
         [sys.executable, "-P", "-m", "dovetail.cli.main", "run", "shop.serving"],
         input="", capture_output=True, text=True, cwd=tmp_path, timeout=HANG, check=False,

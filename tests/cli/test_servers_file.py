@@ -31,7 +31,7 @@ DOWN = {"url": "http://127.0.0.1:9/mcp"}
 
 @pytest.fixture
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Two that work; commands of theirs that nobody has agreed to."""
+    """Two servers that work, with commands that are not confirmed."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
         "WARNING",
         "ERROR",
     ]
-    assert main(["call", "mcp.json", "left_add", "a=1", "b=2", "--yes"]) == 0  # it is none of its business
+    assert main(["call", "mcp.json", "left_add", "a=1", "b=2", "--yes"]) == 0  # not used by it
     said = capsys.readouterr()
     assert (said.out.strip(), said.err.count("'down' is not used")) == ("3", 1)
     assert main(["call", "mcp.json", "down_add", "--yes"]) == 1
@@ -112,7 +112,7 @@ def test_a_command_that_somebody_agreed_to_needs_no_word(servers: dict[str, Any]
 
     write(servers)
     trust(read("mcp.json")[0])
-    assert main(["list", "mcp.json", "--json"]) == 1  # the other one nobody has agreed to
+    assert main(["list", "mcp.json", "--json"]) == 1  # the other one is not confirmed
     said = capsys.readouterr()
     listed = json.loads(said.out)
     assert [tool["name"] for tool in listed["tools"]] == ["left_add"]

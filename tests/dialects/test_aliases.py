@@ -1,4 +1,4 @@
-"""Other systems' names and shapes on their way in: understood in every dialect, by nobody who is strict."""
+"""Names and forms of other systems in received messages: accepted in every dialect, except by strict servers."""
 
 import json
 from typing import Any

@@ -193,7 +193,7 @@ RAW = {
     -32012: b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"x": "' + b"x" * 3000 + b'"}}}',
     -32015: b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"x": "\xff"}}}',
 }  # fmt: skip
-"""What is no message."""
+"""Bytes that are not a message."""
 
 
 def build(**options: Any) -> Server:

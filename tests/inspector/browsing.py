@@ -1,4 +1,4 @@
-"""A real browser in front of a real inspector, which runs in a separate thread."""
+"""A real browser with a real inspector, which runs in a separate thread."""
 
 import asyncio
 import shutil

@@ -106,7 +106,7 @@ def build() -> Server:
 
     @server.tool
     async def wait(ctx: Context) -> str:
-        """Wait until somebody cancels."""
+        """Wait until cancelled."""
         await ctx.report_progress(1, 4, "a quarter")
         await asyncio.get_running_loop().create_future()
         return ""

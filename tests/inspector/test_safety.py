@@ -27,7 +27,7 @@ def inspector() -> Iterator[Running]:
 def ask(
     inspector: Running, path: str, method: str = "GET", body: Any = None, **headers: str
 ) -> tuple[int, str, Any]:
-    """One request of a client that is no browser; names of headers with underscores."""
+    """One request of a client other than a browser; header names with underscores."""
     parts = urlsplit(inspector.origin)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=HANG)
     given = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -42,7 +42,7 @@ def call(page: Any, tool: str, arguments: str, timeout: int = 8_000) -> None:
 
 
 def test_the_first_view_costs_little(browser: Any, inspector: Running) -> None:
-    """The page's own work, whoever else works here; `make bench-face` judges the 300 ms until it is drawn."""
+    """The work of the page alone; `make bench-face` checks the 300 ms until it is drawn."""
     page = open_page(browser, inspector.link)
     page.wait_for_selector(".list li[data-key]")
     spent = []

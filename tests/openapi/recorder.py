@@ -23,7 +23,7 @@ class Recorded:
 
 
 class Recorder:
-    """What was asked, and what is answered: status, media type, body."""
+    """The received requests, and the response: status, media type, body."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"

@@ -146,7 +146,7 @@ async def test_forms() -> None:
 
 
 def parts_of(found: Recorded) -> list[tuple[str | None, str | None, str, bytes]]:
-    """Name, filename, type and bytes of each part, read by somebody else."""
+    """Name, filename, type and bytes of each part, parsed by another library."""
     head = f"Content-Type: {found.headers['content-type']}\r\n\r\n".encode()
     return [
         (

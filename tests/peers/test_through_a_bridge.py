@@ -1,4 +1,4 @@
-"""Through a bridge, as processes: every revision in front of every one behind, and other people on both sides."""
+"""A bridge between processes: every client revision with every server revision, and other implementations."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Versions and tags as FastMCP has them: asked for by our client, and chosen by in front of it."""
+"""Versions and tags of FastMCP: requested by Dovetail's client, and selected by a proxy."""
 
 from pathlib import Path
 

@@ -99,7 +99,7 @@ class Asker(BaseHTTPRequestHandler):
         return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
     def _event(self, message: dict[str, Any]) -> None:
-        # In two chunks, since nobody promised that an event is one.
+        # In two chunks, because one event can have several chunks.
         event = b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
         for part in (event[:30], event[30:]):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))

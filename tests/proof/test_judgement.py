@@ -78,7 +78,7 @@ def test_a_response_that_is_no_success_spoils_the_measurement() -> None:
 
 
 def steady(**changes: float) -> list[Window]:
-    """Twenty minutes in which only what is named changes, per minute."""
+    """Twenty minutes in which only the given values change, per minute."""
     return [
         Window(
             minute,

@@ -1,4 +1,4 @@
-"""The soak's judgement on series that are known: what is planted rings, and noise alone does not."""
+"""The alarms of the soak test on known series: leaks raise an alarm, and noise does not."""
 
 import random
 import subprocess

@@ -31,7 +31,7 @@ async def work(begun: int, looked: int) -> None:
     async with server.running():
         await peer.result("tools/call", name="wait", arguments={})
         await until(lambda: effects.exists() and effects.read_text())
-        # Of no task: whoever looks through all that is unfinished takes it away, and it is the last one.
+        # Without a task: a scan of unfinished work removes it, and it is the last one.
         await store.put(f"{WORK}/~", b"task/-/none")
         os.write(begun, b"1")
         await asyncio.to_thread(os.read, looked, 1)

@@ -125,7 +125,7 @@ async def test_one_wrong_answer_among_open_questions_is_not_lost() -> None:
             await peer.send("resources/read", uri=address, requestState=state, inputResponses=given)
         )
         assert refused(await peer.send("resources/read", uri=address, inputResponses=given))
-    # Content that does not fit its form is no answer either, though other questions are still open.
+    # Content that does not fit its form is not an answer, even if other requests are open.
     unfit = {"form": {"action": "accept", "content": {"value": "z"}}}
     assert refused(await peer.send("resources/read", uri=address, requestState=state, inputResponses=unfit))
 

@@ -1,4 +1,4 @@
-"""What is registered, listed, changed at run time, and told to whoever asked."""
+"""Components are registered, listed, changed at run time, and changes are reported to subscribers."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ async def test_a_cursor_is_good_for_whom_it_was_made_and_for_that_list_alone(rev
     cursors = {name: (await peer.result("tools/list"))["nextCursor"] for name, peer in people.items()}
     for owner, cursor in cursors.items():
         for name, peer in people.items():
-            for _ in range(2):  # what was served before is not taken from memory for somebody else
+            for _ in range(2):  # a cached response is not used for another caller
                 if name == owner:
                     assert (await peer.result("tools/list", cursor=cursor))["tools"][0]["name"] == "tool_10"
                 else:

@@ -1,4 +1,4 @@
-"""Methods of the author's own: what their handlers get and return, how they are declared, what is refused."""
+"""Custom methods: parameters and results of handlers, declarations, and refusals."""
 
 import asyncio
 import json

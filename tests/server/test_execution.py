@@ -110,7 +110,7 @@ async def test_a_cancelled_waiter_leaves_the_queue_and_its_turn_to_the_next() ->
     gate.set()
     assert await asyncio.gather(first, last) == ["done", "done"]
     assert runs == 2
-    # Cancelled in the very moment its turn has come: nobody may lose the place for good.
+    # Cancelled when it acquires the semaphore: the slot must not be lost.
     gate.clear()
     first = asyncio.create_task(Peer(server).text("wait"))
     await until(lambda: runs == 3)

@@ -1,4 +1,4 @@
-"""Handles and state: what handlers keep for whoever calls."""
+"""Handles and state: data that handlers store for a caller."""
 
 import asyncio
 from dataclasses import dataclass, field

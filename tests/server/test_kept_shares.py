@@ -1,4 +1,4 @@
-"""Of the sessions and handles in a store everybody has a share: one caller does not fill it for the others."""
+"""Each caller has a share of the sessions and handles in a store, so one caller cannot fill it."""
 
 import asyncio
 import json
@@ -279,7 +279,7 @@ async def test_a_principal_has_a_share_of_the_bytes_of_tasks(monkeypatch: pytest
         bobs, status = await rendered(bob, size=LARGE)
         assert status == "completed"
         assert (await rendered(ada, size=1))[1] == "completed"
-        # What is asked for counts as well: tasks of one's own that have ended make room for it, nobody else's do.
+        # The requested task counts, too: only finished tasks of the same caller are removed for it.
         assert (await rendered(ada, size=1, given="x" * LARGE))[1] == "completed"
         assert await code(ada, "render", size=1, given="x" * (60 * BYTES_PER_SLOT)) != 0
         assert (await bob.result("tasks/get", taskId=bobs))["status"] == "completed"

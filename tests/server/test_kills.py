@@ -74,7 +74,7 @@ def check(shared: Shared, effects: Path, kills: int) -> None:
 
     run_limited(repeated())
     after = Counter(int(line) for line in effects.read_text().split())
-    # What the last one left behind is taken up now; what was acknowledged is as it was.
+    # Unfinished work of the last process is resumed; acknowledged work is unchanged.
     assert [number for number in acknowledged if after[number] != done[number]] == []
 
 

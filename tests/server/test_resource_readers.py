@@ -133,7 +133,7 @@ def site() -> Iterator[str]:
                 self.send_header("Location", f"http://{unquote(self.path[8:]) or f'127.0.0.1:{port}'}/page")
                 self.end_headers()
                 with contextlib.suppress(OSError):
-                    self.wfile.write(b"x" * (64 << 20))  # nobody wants to read this
+                    self.wfile.write(b"x" * (64 << 20))  # not to be read
                 return
             if self.path.startswith("http://"):  # as a proxy is asked
                 self.send_response(302)

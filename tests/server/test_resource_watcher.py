@@ -130,7 +130,7 @@ async def test_a_watch_ends_when_it_is_told_to_and_with_the_server() -> None:
 
 
 def looks(server: Server) -> Any:
-    """Waits until everything that is watched was inspected so many times more."""
+    """Wait until all watched resources were checked this number of times."""
     count = 0
 
     def look() -> None:

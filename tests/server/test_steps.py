@@ -1,4 +1,4 @@
-"""Steps of a call whose answers arrive twice: each is run once, whoever comes first."""
+"""Steps of a call whose answers arrive twice: each step runs once."""
 
 import asyncio
 from typing import Any

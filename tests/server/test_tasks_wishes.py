@@ -1,4 +1,4 @@
-"""What a client may wish of a task, and what it is shown: names of its own, dependencies, progress, reasons, limits."""
+"""Task options of clients: ids, dependencies, progress, reasons and limits."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""URIs and media types: what may be registered, and what a client is notified that asks for what is none."""
+"""URIs and media types: what can be registered, and the errors for invalid ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Run an async test without a plugin: it must end in time and leave no task behind."""
+"""Run an async test without a plugin: it must end in time and leave no task."""
 
 import asyncio
 import functools

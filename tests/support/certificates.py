@@ -1,4 +1,4 @@
-"""A certificate authority that nobody knows, and servers it vouches for."""
+"""A test certificate authority, and its server certificates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Authority:
         made = _builder(_name(names[0]), self._name, key.public_key(), days).add_extension(
             subject, critical=False
         )
-        # Python 3.13 wants to be told whose key has signed.
+        # Python 3.13 requires the authority key identifier.
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = made.add_extension(issuer, critical=False)
         path = self._folder / f"{names[0]}.pem"

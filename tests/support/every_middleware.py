@@ -31,14 +31,14 @@ MANY = 1_000_000
 
 
 class OneForAll(Audit):
-    """One audit of all servers of this process: many tests leave theirs behind without stopping them."""
+    """One audit of all servers of this process, because many tests do not stop theirs."""
 
     def stopped(self) -> None:
         pass
 
 
 def generous(audit: Audit) -> list[Middleware]:
-    """All of them; `Caching` and `Redaction`, which exist to change what is answered, keep and find nothing."""
+    """All of them; `Caching` and `Redaction` would change results, so they are set to match nothing."""
     return [
         Logging(arguments=True),
         Timing(slow_threshold=3600),

@@ -40,7 +40,7 @@ def spin(seconds: float) -> str:
 
 
 def _blocking() -> None:
-    """Tell whoever watches the process that nothing but a signal will reach this call any more."""
+    """Report that only a signal can end this call now."""
     print("blocking", file=sys.stderr, flush=True)
 
 
@@ -81,7 +81,7 @@ def build(**options: Any) -> Server:
 
     @server.tool
     async def crash() -> str:
-        """Fail in a way nobody may read."""
+        """Fail with an exception that clients must not see."""
         raise KeyError("a secret")
 
     @server.tool
@@ -201,7 +201,7 @@ def build(**options: Any) -> Server:
 
     @server.prompt
     async def greet(name: str, style: str = "warm") -> list[PromptMessage]:
-        """Greet somebody."""
+        """Greet a person."""
         return [PromptMessage("user", TextContent(f"Greet {name}, {style}."))]
 
     @server.completion(ref="greet", argument="style")

@@ -1,4 +1,4 @@
-"""What an object holds, seen from outside: for promises that something is bounded or leaves nothing behind."""
+"""Measure the memory that an object holds, for tests of limits and leaks."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ def held(root: Any) -> int:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        # What a Raw says of its size is no size.
+        # The size that a Raw reports is wrong.
         total += memoryview(one).nbytes if isinstance(one, msgspec.Raw) else sys.getsizeof(one)
         if isinstance(one, type):
             continue

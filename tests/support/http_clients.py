@@ -35,7 +35,7 @@ def made_by(library: str, **options: Any) -> Any:
 
 
 class Bringing:
-    """A client of the library for each session, behind our adapter."""
+    """A client of the library for each session, used through Dovetail's adapter."""
 
     def __init__(self, library: str) -> None:
         self._library = library

@@ -40,7 +40,7 @@ class Served:
                 line = await self.process.stdout.readline()
                 assert line, "the server ended: " + (await self.stderr())
                 self.lines.append(line)
-                message = json.loads(line)  # whatever is no JSON should never have been written
+                message = json.loads(line)  # output that is not JSON is an error
                 if message.get("id") == id:
                     return message
 

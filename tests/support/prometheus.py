@@ -73,7 +73,7 @@ class Prometheus:
         return [(one["metric"], float(one["value"][1])) for one in answer.get("data", {}).get("result", ())]
 
     def value(self, expression: str) -> float | None:
-        """The one number an expression has; None as long as there is none."""
+        """The only value of an expression; None if it has no value yet."""
         found = self.query(expression)
         return found[0][1] if len(found) == 1 else None
 

@@ -21,7 +21,7 @@ class ForwardProxy:
         """``name:password`` that it asks for."""
         self.heads: list[str] = []
         self.refusal: bytes | None = None
-        """What it says to everybody instead of serving them."""
+        """The response to every request instead of forwarding."""
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -82,7 +82,7 @@ class ForwardProxy:
     async def _relay(
         self, port: int, request: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """One exchange, and the end of the connection, whoever wanted to keep it."""
+        """One exchange, and then close the connection."""
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             far_writer.write(request)

@@ -94,7 +94,7 @@ class RawClient:
         for future in self.futures.values():
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever still waits gets it; nobody has to
+                future.exception()  # a waiting caller receives it, if there is one
 
     def _take(self, message: Json) -> None:
         if self.check:

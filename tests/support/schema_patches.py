@@ -185,7 +185,7 @@ PATCHES: dict[str, tuple[Callable[[Definitions], None], ...]] = {
 
 
 def patched(revision: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Mend ``schema`` in place and return it."""
+    """Fix ``schema`` in place and return it."""
     for patch in PATCHES[revision]:
         patch(schema["$defs"] if "$defs" in schema else schema["definitions"])
     return schema

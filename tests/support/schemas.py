@@ -96,7 +96,7 @@ def _methods(revision: str, ending: str) -> dict[str, str]:
     for name, definition in definitions(revision).items():
         properties = definition.get("properties", {})
         method = name not in UNIONS and properties.get("method", {}).get("const")
-        # Since 2025-11-25 a definition that lacks the frame is embedded somewhere and never sent by itself.
+        # Since 2025-11-25 a definition that lacks the frame is embedded in another and never sent alone.
         if name.endswith(ending) and method and ("jsonrpc" in properties or not framed):
             found[method] = name
     return found

@@ -17,7 +17,7 @@ class Shared:
         self.redis = redis
         self.place = str(file) if redis is None else redis.url
         self.ahead = 0.0
-        """Seconds by which the clock of everybody who looks now is fast."""
+        """Seconds by which the clocks of all processes are fast."""
         if redis is not None:
             redis.ask("FLUSHALL")
 
@@ -28,7 +28,7 @@ class Shared:
         return opened(self.place, self.ahead)
 
     def leases_run_out(self) -> None:
-        """A minute later: nobody who died holds anything any more."""
+        """Advance the clocks by a minute: leases of dead processes have expired."""
         if self.redis is None:
             self.ahead += 60
         else:

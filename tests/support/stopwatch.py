@@ -1,7 +1,7 @@
 """How long something took, less the time in which others had the cores.
 
 A limit in seconds is a promise about us, not about the machine the tests run on. Linux counts for each process how long
-it stood ready and was not let run; whoever reads that can hold a promise also where twenty others want two cores.
+it stood ready and was not let run; with it, a time limit can be tested on a busy machine.
 """
 
 import os

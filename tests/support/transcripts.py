@@ -1,4 +1,4 @@
-"""Conversations as text: read them, check every line by itself, and hold them with a real server.
+"""Transcripts: read them, check every line, and replay them with a real server.
 
 A transcript is a few header lines, an empty line, and what is said, one message per line:
 
@@ -18,7 +18,7 @@ A transcript is a few header lines, an empty line, and what is said, one message
     client     the client's capabilities
     handshake  ``shown``: the lines contain it; otherwise a legacy session is opened before the first line
     match      ``exact``, or ``contains``: the server may say more than the line (default for dialects)
-    level      ``codec``: the lines are only read and written, nobody holds the conversation
+    level      ``codec``: the lines are only decoded and encoded, without a server
     understood ``yes``: the lines use names and shapes that we understand but would not write ourselves
     validate   ``server``: the client's lines are wrong on purpose, only the server's follow the schema
 
@@ -117,7 +117,7 @@ class Transcript:
 
     @property
     def spoken(self) -> bool:
-        """Somebody holds this conversation; otherwise its lines are only read and written."""
+        """Whether a server replays this transcript; otherwise its lines are only decoded and encoded."""
         return self.headers.get("level") != "codec"
 
 

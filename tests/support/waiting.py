@@ -1,4 +1,4 @@
-"""Wait for what nobody announces, without guessing how long it takes."""
+"""Wait for a condition without an event, without a fixed sleep."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ TURNS = 20
 async def until(condition: Callable[[], Any], limit: float = HANG) -> None:
     """Wait until ``condition`` is true: the end of a connection on the other side, a file, a table."""
     async with asyncio.timeout(limit):
-        while not condition():  # noqa: ASYNC110  there is no event to wait for
+        while not condition():  # noqa: ASYNC110  the condition has no event
             await asyncio.sleep(PAUSE)
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    """The same where there is no event loop."""
+    """The same without an event loop."""
     end = time.monotonic() + HANG
     while not condition():
         if time.monotonic() > end:
@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 async def reached(connect: Callable[[], Awaitable[T]]) -> T:
-    """What ``connect`` returns, as soon as somebody listens there."""
+    """Return the result of ``connect`` as soon as the server accepts connections."""
     async with asyncio.timeout(HANG):
         while True:
             try:

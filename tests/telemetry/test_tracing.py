@@ -1,4 +1,4 @@
-"""Spans: one trace from client through server to task, on every transport, and nobody harmed by any of it."""
+"""Spans: one trace from client through server to task, on every transport, without effect on calls."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class Watched:
         return self.tracers.get_tracer("test").start_as_current_span("root")
 
     def durations(self) -> dict[str, list[dict[str, Any]]]:
-        """The attributes of what was recorded, by the name of its instrument."""
+        """The recorded attributes, by the name of the instrument."""
         data = self.reader.get_metrics_data()
         return {
             metric.name: [dict(point.attributes or {}) for point in metric.data.data_points]
@@ -196,7 +196,7 @@ async def test_spans_say_what_the_conventions_ask_for() -> None:
     }
     network = {"network.transport": "tcp", "network.protocol.name": "http"}
     assert about.items() >= {**told, **network}.items()
-    assert len(str(about["mcp.session.id"])) == 32  # a hash, not the id, which lets in whoever has it
+    assert len(str(about["mcp.session.id"])) == 32  # a hash, not the id, which is a credential
     assert failed.status.status_code is trace.StatusCode.ERROR
     assert (failed.attributes or {})["error.type"] == "tool_error"
     read = watched.one("resources/read", trace.SpanKind.SERVER)
@@ -212,7 +212,7 @@ async def test_failures_are_told_by_their_code() -> None:
     refused = watched.one("tools/call work", trace.SpanKind.SERVER)
     assert (refused.attributes or {})["error.type"] == "1003"
     assert (refused.attributes or {})["rpc.response.status_code"] == "1003"
-    unknown = watched.one("tools/call", trace.SpanKind.SERVER)  # a name of anybody's is no name of a span
+    unknown = watched.one("tools/call", trace.SpanKind.SERVER)  # a name of a client is not the name of a span
     assert (unknown.attributes or {})["gen_ai.tool.name"] == "nobody's"
     assert unknown.status.status_code is trace.StatusCode.ERROR
     points = watched.durations()["mcp.server.operation.duration"]
@@ -258,7 +258,7 @@ async def test_a_question_and_its_answer_belong_to_the_trace(revision: str) -> N
             assert (await client.call_tool("ask")).text == "accept yes"
     assert seen == [root.get_span_context().trace_id]
     if revision == MODERN:
-        return  # there a question is no request
+        return  # there an input request is not a JSON-RPC request
     answered, asked = watched.one("elicitation/create", SERVED), watched.one("elicitation/create", SENT)
     assert parent_of(answered) == asked.context.span_id
     assert parent_of(asked) == watched.one("tools/call ask", SERVED).context.span_id
@@ -542,7 +542,7 @@ def test_a_collector_sees_one_trace_over_stdio(tmp_path: Path) -> None:
 
 
 def test_an_exporter_that_is_down_harms_nobody(tmp_path: Path) -> None:
-    """The address of a collector where nobody listens: calls are as quick as ever, and succeed."""
+    """The collector does not run: calls are as fast as before, and succeed."""
     nobody = f"http://127.0.0.1:{free_port()}"
     path = tmp_path / "server.py"
     path.write_text(setup("server", nobody, "BatchSpanProcessor") + SERVER)
@@ -625,7 +625,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("loading", [False, True])
 def test_nothing_is_traced_or_loaded_where_no_provider_is_set(loading: bool) -> None:
-    """Neither where OpenTelemetry was never imported, nor where somebody did but set up nothing."""
+    """Neither without OpenTelemetry, nor with an imported OpenTelemetry without providers."""
     before = "import opentelemetry.trace, opentelemetry.metrics\n" if loading else ""
     ran(before + QUIET.replace("{loading}", str(loading)))
 
@@ -669,7 +669,7 @@ def test_a_proxy_is_part_of_the_trace(tmp_path: Path) -> None:
         chain = [("client", sent_kind), ("front", served_kind), ("front", sent_kind), ("back", served_kind)]
         parents = {span.id: span.parent for span in collector.spans}
         for before, after in pairwise(chain):
-            # What the server behind may make a task of runs as the work of one in front: that has a separate span.
+            # A call that the upstream server runs as a task has a separate span in the gateway.
             above = by_side[after].parent
             assert by_side[before].id in (above, parents.get(above)), (before, after, called)
         assert len({span.trace for span in called}) == 1

@@ -1,4 +1,4 @@
-"""Numbers of several processes: whoever is asked tells all of them."""
+"""Metrics of several processes: each process reports the metrics of all."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ def gone(pid: str) -> bool:
 
 
 async def until_workers(web: Web, count: int, but: str = "") -> None:
-    """Wait until so many serve, none of them the one that was killed."""
+    """Wait until this number of workers serves, without the killed one."""
     for _ in range(2000):
         try:
             if (await scraped(web)).get("dovetail_workers") == count and (not but or gone(but)):
@@ -147,7 +147,7 @@ def test_counters_of_the_dead_are_kept_and_their_gauges_dropped(tmp_path: Path) 
     assert read(server) == (11, 2, 14, 3)
     first.kill()
     assert read(server) == (11, 2, 7, 2)
-    # Whoever begins clears up after the dead; it makes no difference to the numbers, nor does a second time.
+    # A new process merges the files of dead ones; the values stay the same, also the second time.
     third = Process(tmp_path, 100)
     assert read(server) == (111, 3, 14, 3)
     second.kill()
@@ -166,7 +166,7 @@ def test_two_servers_of_one_process_may_meet_in_one_folder(tmp_path: Path) -> No
         server.metrics.join(str(tmp_path))
         server.metrics.count("dovetail_client_workarounds_total", "a", by=by)
     assert read(one)[0] == read(two)[0] == 3
-    two.metrics.forked()  # it has nothing more to do with that folder until somebody looks
+    two.metrics.forked()  # it does not use that folder again until the metrics are read
     assert read(two)[0] == 3
 
 
@@ -233,7 +233,7 @@ async def test_a_process_that_was_stopped_with_the_lock_keeps_nobody_waiting(tmp
 
 
 def test_the_folder_may_be_named_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of somebody else's supervisor meet there."""
+    """Processes of another supervisor share the folder."""
     monkeypatch.setenv("DOVETAIL_METRICS", str(tmp_path))
     process = Process(tmp_path, 5)
     server = Server("x")
