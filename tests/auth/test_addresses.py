@@ -15,7 +15,7 @@ from dovetail.auth.client.flow_runner import Driver
 from dovetail.auth.core.steps import Answer, Ask, Flow, ask
 from dovetail.auth.server import json_documents
 from dovetail.client.http_client import Fetch
-from dovetail.transports.http.client.adapters import fetch_by
+from dovetail.transports.http.client.adapters import fetch_with
 from dovetail.transports.http.client.address_class import LOOPBACK, NEVER, PRIVATE, PUBLIC, level
 from dovetail.transports.http.client.connection_pool import HttpFetch
 from dovetail.transports.http.client.guarded_fetch import AddressGuard
@@ -111,7 +111,7 @@ async def test_a_client_of_another_library_asks_the_address_that_was_checked(
         assert json.loads(answer.body) == {"at": "127.0.0.1"}
         assert (len(good), bad) == (1, [])
         assert good[0].lower().count(f"\r\nhost: {NAME}:{port}\r\n") == 1
-        with pytest.raises(AuthError, match="cannot be resolved"):
+        with pytest.raises(AuthError, match="cannot resolve"):
             await driven(f"http://nobody.invalid.localhost:{port}/", guard, Bringing(library))
 
 
@@ -133,17 +133,17 @@ async def test_the_certificate_of_an_address_is_that_of_the_name(
     port = server.sockets[0].getsockname()[1]
     guard = AddressGuard("http://127.0.0.1", allow_private=False)
     async with made_by(library, verify=authority.client()) as client:
-        answer = await driven(f"https://right.localhost:{port}/", guard, fetch_by(client))
+        answer = await driven(f"https://right.localhost:{port}/", guard, fetch_with(client))
         assert answer.body == b"{}"
         with pytest.raises(AuthError, match="certificate"):
-            await driven(f"https://wrong.localhost:{port}/", guard, fetch_by(client))
+            await driven(f"https://wrong.localhost:{port}/", guard, fetch_with(client))
     server.close()
 
 
 @run
 async def test_a_name_that_nobody_knew_is_not_looked_up_again(names: dict[str, list[str]]) -> None:
     async with site("127.0.0.1") as (port, asked):
-        with pytest.raises(AuthError, match="cannot be resolved"):
+        with pytest.raises(AuthError, match="cannot resolve"):
             await driven(
                 f"http://nobody.invalid.localhost:{port}/",
                 AddressGuard("http://127.0.0.1", allow_private=False),

@@ -226,7 +226,7 @@ def test_metadata_that_is_redirected_in_circles_is_given_up(path: str) -> None:
     def spoil(provider: Provider) -> None:
         provider.answers[path] = lambda r: Reply(302, {"Location": r.path})
 
-    provider = refused(spoil, "redirected more than")
+    provider = refused(spoil, "redirects")
     assert len(provider.asked(path)) == REDIRECTS + 1
 
 

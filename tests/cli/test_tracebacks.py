@@ -202,7 +202,7 @@ def test_https_to_a_plain_port_says_to_write_http(tmp_path: Path) -> None:
             return port, done.stderr
 
     port, said = asyncio.run(run())
-    assert f"answers without TLS: write http://127.0.0.1:{port}" in said
+    assert f"does not use TLS: write http://127.0.0.1:{port}" in said
 
 
 @pytest.mark.parametrize("terminal", [True, False])

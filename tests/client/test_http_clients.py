@@ -17,7 +17,7 @@ from dovetail import Client
 from dovetail.client.connecting.server_cache import ServerCache
 from dovetail.client.http_client import Response
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.adapters import fetch_by
+from dovetail.transports.http.client.adapters import fetch_with
 from dovetail.transports.http.client.connection_pool import HttpFetch
 
 from ..http.raw_server import Peer, answer, answering, ask, outcome, raw_server, turns
@@ -142,8 +142,8 @@ async def test_time_limits_are_ours(library: str) -> None:
     async with serving(handler) as (_, url), made_by(library, timeout=0.1) as http:
         async with client(url, http) as connected:
             assert (await connected.call_tool("x")).text == "null"
-        async with fetch_by(http).session() as send:
-            with pytest.raises(TransportError, match=r"did not answer within 0\.05 s") as caught:
+        async with fetch_with(http).session() as send:
+            with pytest.raises(TransportError, match=r"did not respond within 0\.05 s") as caught:
                 await send("POST", url, {}, b'{"method": "hang"}', 0.05)
             assert caught.value.cause == "timeout"
 
@@ -158,7 +158,7 @@ async def test_redirects_are_ours_whatever_the_client_is_set_to(library: str) ->
 
     async with made_by(library, follow_redirects=True) as http:
         async with serving(away) as (_, url):
-            with pytest.raises(TransportError, match="refusing a redirect to another origin") as caught:
+            with pytest.raises(TransportError, match="redirect to another origin") as caught:
                 await client(url, http).open()
             assert caught.value.cause == "redirect"
         async with serving(inside) as (fake, url), client(url, http) as connected:
@@ -184,7 +184,7 @@ async def test_headers_go_out_as_our_own_client_sends_them(library: str) -> None
 
 @run
 async def test_a_header_that_would_be_two_is_refused_without_being_quoted(library: str) -> None:
-    async with serving(modern) as (fake, url), made_by(library) as http, fetch_by(http).session() as send:
+    async with serving(modern) as (fake, url), made_by(library) as http, fetch_with(http).session() as send:
         for headers in ({"Authorization": "secret\r\nX: y"}, {"X-A": "secret\n"}, {"X Y": "1"}):
             with pytest.raises(TransportError) as caught:
                 await send("POST", url, headers, b"{}")
@@ -205,7 +205,7 @@ async def test_large_bodies_pass_both_ways(library: str) -> None:
             _, asked = await peer.request()
             peer.send(answer(asked))
 
-    async with raw_server(script) as server, made_by(library) as http, fetch_by(http).session() as send:
+    async with raw_server(script) as server, made_by(library) as http, fetch_with(http).session() as send:
         for _ in range(2):
             assert await ask(send, server.url, body=body, limit=len(body)) == body
         assert len(server.peers) == 1, "what was read to its end is used again"
@@ -226,12 +226,12 @@ async def test_a_packed_body_is_unpacked_in_bounded_pieces(library: str) -> None
             if reply in (strange, packed[:-9]):
                 break
 
-    async with raw_server(script) as server, made_by(library) as http, fetch_by(http).session() as send:
+    async with raw_server(script) as server, made_by(library) as http, fetch_with(http).session() as send:
         assert await ask(send, server.url) == b"hello"
         response = await send("POST", server.url, {}, b"{}")
         async for piece in response.chunks():
             assert len(piece) <= 1 << 16
-        with pytest.raises(TransportError, match="encoded in a way nobody asked for"):
+        with pytest.raises(TransportError, match="unsupported Content-Encoding"):
             await ask(send, server.url)
         assert await outcome(send, server.url) == "reset"
 
@@ -252,7 +252,7 @@ async def test_an_answer_that_its_library_has_read_already_is_an_answer(library:
 
     async with raw_server(answering(answer(body, *headers))) as server:
         for options in ({"transport": httpx.MockTransport(whole)}, {"event_hooks": {"response": [read]}}):
-            async with httpx.AsyncClient(**options) as made, fetch_by(made).session() as send:
+            async with httpx.AsyncClient(**options) as made, fetch_with(made).session() as send:
                 assert await ask(send, server.url) == b"all of it"
 
 
@@ -268,7 +268,7 @@ async def test_giving_up_closes_the_connection_at_once(library: str) -> None:
         await peer.gone()
         gone.set()
 
-    async with raw_server(script) as server, made_by(library) as http, fetch_by(http).session() as send:
+    async with raw_server(script) as server, made_by(library) as http, fetch_with(http).session() as send:
         for _ in range(2):
             asking = asyncio.create_task(ask(send, server.url))
             await begun.wait()
@@ -297,7 +297,7 @@ async def test_leaving_the_session_closes_what_is_open_and_nothing_else(library:
         gone.set()
 
     async with raw_server(script) as server, made_by(library) as http:
-        async with fetch_by(http).session() as send:
+        async with fetch_with(http).session() as send:
             response: Response = await send("GET", server.url, {})
             assert await anext(response.chunks()) == b"some"
         await asyncio.wait_for(gone.wait(), HANG)
@@ -324,7 +324,7 @@ async def test_an_answer_that_breaks_has_the_cause_our_own_client_names(library:
         peer.send(data)
 
     async with raw_server(script) as server, made_by(library) as http:
-        for fetch in (fetch_by(http), HttpFetch()):
+        for fetch in (fetch_with(http), HttpFetch()):
             async with fetch.session() as send:
                 assert await outcome(send, server.url) == cause
 
@@ -336,7 +336,7 @@ async def test_a_connection_that_is_reset_in_the_answer_is_one(library: str) -> 
         await peer.drip(answer(b"hello" * 1000)[:100])
         peer.reset()
 
-    async with raw_server(script) as server, made_by(library) as http, fetch_by(http).session() as send:
+    async with raw_server(script) as server, made_by(library) as http, fetch_with(http).session() as send:
         assert await outcome(send, server.url) == "reset"
 
 
@@ -346,7 +346,7 @@ async def test_a_connection_that_cannot_be_made_says_why(library: str, tmp_path:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        async with made_by(library) as http, fetch_by(http).session() as send:
+        async with made_by(library) as http, fetch_with(http).session() as send:
             with pytest.raises(TransportError) as caught:
                 await ask(send, f"http://user:secret@127.0.0.1:{port}/secret")
             assert caught.value.cause == "refused"
@@ -358,17 +358,17 @@ async def test_a_connection_that_cannot_be_made_says_why(library: str, tmp_path:
                 await ask(send, "http://nowhere.invalid/")
             assert caught.value.cause == "unresolved"
             for url in ("http://", "ftp://127.0.0.1/", "http://[::1"):
-                with pytest.raises(TransportError, match="no URL that can be connected to") as caught:
+                with pytest.raises(TransportError, match="not a valid URL to connect to") as caught:
                     await ask(send, url)
                 assert caught.value.cause == "protocol"
             async with raw_server(answering(answer()), tls=authority.server("127.0.0.1")) as server:
-                with pytest.raises(TransportError, match="no secure connection to https://127") as caught:
+                with pytest.raises(TransportError, match="TLS connection to https://127") as caught:
                     await ask(send, server.url)
                 assert caught.value.cause == "tls"
     async with (
         raw_server(answering(answer()), tls=authority.server("127.0.0.1")) as server,
         made_by(library, verify=authority.client()) as http,
-        fetch_by(http).session() as send,
+        fetch_with(http).session() as send,
     ):
         assert await ask(send, server.url) == b"hello"
 
@@ -382,7 +382,7 @@ async def test_proxies_are_theirs_and_refusals_of_one_are_told(library: str) -> 
             assert proxy.lines[0].startswith("POST http://server.example:")
         async with (
             made_by(library, proxy=f"http://me:wrong@127.0.0.1:{proxy.port}") as http,
-            fetch_by(http).session() as send,
+            fetch_with(http).session() as send,
         ):
             with pytest.raises(
                 TransportError, match=r"the proxy to https://server\.example refuses: .*407"
@@ -397,7 +397,7 @@ async def test_a_proxy_that_is_not_there_is_a_connection_that_is_refused(library
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         proxy = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        async with made_by(library, proxy=proxy) as http, fetch_by(http).session() as send:
+        async with made_by(library, proxy=proxy) as http, fetch_with(http).session() as send:
             assert await outcome(send, "https://server.example/") in ("refused", "proxy")
 
 

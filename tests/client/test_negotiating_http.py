@@ -104,7 +104,7 @@ async def test_no_common_revision_names_both_lists() -> None:
 @run
 async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
     async with serving(lambda request: Reply(401, {"WWW-Authenticate": "Bearer"})) as (fake, url):
-        with pytest.raises(StatusError, match="give auth=") as caught:
+        with pytest.raises(StatusError, match="set auth=") as caught:
             await Client(url, server_cache=ServerCache()).open()
         assert (caught.value.status, caught.value.kind) == (401, "authentication_failed")
         assert caught.value.challenge == "Bearer"

@@ -121,7 +121,7 @@ def test_a_proxy_that_cannot_be_used_is_said_at_once() -> None:
 async def test_a_refusal_of_the_proxy_reaches_the_caller(scheme: str) -> None:
     async with forward_proxy(user="me:secret") as proxy:
         url = f"{scheme}://{NAME}:9/mcp"
-        with pytest.raises(TransportError, match="does not accept the user and the password") as caught:
+        with pytest.raises(TransportError, match="rejected the user and password") as caught:
             await client(url, proxy=f"http://me:wrong@127.0.0.1:{proxy.port}").open()
         assert caught.value.cause == "proxy"
         assert f"http://127.0.0.1:{proxy.port}" in caught.value.message
@@ -134,7 +134,7 @@ async def test_a_call_that_the_proxy_refused_was_not_executed() -> None:
         async with client(url, proxy=f"http://127.0.0.1:{proxy.port}") as connected:
             await connected.call_tool("x")
             proxy.user = "me:secret"
-            with pytest.raises(SessionLost, match="wants authorization") as caught:
+            with pytest.raises(SessionLost, match="requires authorization") as caught:
                 await connected.call_tool("x")
             assert (caught.value.cause, caught.value.maybe_executed) == ("proxy", False)
             proxy.user = None

@@ -188,7 +188,7 @@ async def test_a_ring_of_redirects_is_called_one() -> None:
 async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "UNATTENDED_POST", 2)
+    monkeypatch.setattr(http, "BACKGROUND_POST_TIMEOUT", 2)
 
     def handler(request: Request) -> Reply:
         return Reply(hang=True) if request.method.startswith("notifications/") else legacy(request)

@@ -6,7 +6,7 @@ import time
 from dovetail.cluster.stored_events import StoredEvents
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
-from dovetail.transports.http.server.event_log import EventBudget, EventLog, LoggedStream
+from dovetail.transports.http.server.event_log import EventLog, LoggedStream, ReplayBudget
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -28,7 +28,7 @@ class Session:
 
     def __init__(self, store: MemoryStore) -> None:
         self.events = StoredEvents(store, Limits(), time.time)
-        self.log = EventLog(Limits(), EventBudget(1 << 20), "general", self)
+        self.log = EventLog(Limits(), ReplayBudget(1 << 20), "general", self)
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
         self.events.append("session", stream, event)

@@ -32,7 +32,7 @@ async def listening(server: Server, **options: Any):  # type: ignore[no-untyped-
             await listener.close()
 
 
-async def shouts(listener: tcp.Listener) -> None:
+async def shouts(listener: tcp.StreamListener) -> None:
     """Somebody else is served."""
     client = RawClient(MODERN)
     await tcp.connect(client, *listener.address)

@@ -57,7 +57,9 @@ async def test_what_came_before_the_break_is_given_to_a_reader_of_chunks() -> No
         assert await anext(chunks) == b"hello"
         assert await anext(chunks) == b" wo"
         for _ in range(2):
-            with pytest.raises(TransportError, match="broke off its answer") as caught:
+            with pytest.raises(
+                TransportError, match="closed the connection in the middle of a response"
+            ) as caught:
                 await anext(chunks)
             assert caught.value.cause == "reset"
         response.close()
@@ -115,7 +117,7 @@ async def _hang_up_on_the_second(peer: Peer) -> None:
 async def test_a_post_into_a_connection_that_closes_just_then_is_not_repeated() -> None:
     async with raw_server(_hang_up_on_the_second) as server, session() as send:
         assert await ask(send, server.url) == b"hello"
-        with pytest.raises(TransportError, match="closed the connection without an answer") as caught:
+        with pytest.raises(TransportError, match="closed the connection without a response") as caught:
             await ask(send, server.url)
         assert caught.value.cause == "eof"
         assert [len(peer.requests) for peer in server.peers] == [2]
@@ -218,7 +220,7 @@ async def test_a_server_that_does_not_answer_in_time_is_named_without_what_is_se
         with pytest.raises(TransportError) as caught:
             await send("POST", url, {}, b"{}", 0.05)
         assert caught.value.cause == "timeout"
-        assert caught.value.message == f"http://127.0.0.1:{server.port} did not answer within 0.05 s"
+        assert caught.value.message == f"http://127.0.0.1:{server.port} did not respond within 0.05 s"
 
 
 @run

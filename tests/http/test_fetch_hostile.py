@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.http_connection import READ_AHEAD
+from dovetail.transports.http.client.http_connection import MAX_UNREAD_BYTES
 from tests.http.raw_server import Peer, RawServer, answer, answering, ask, outcome, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.rawclient import until
@@ -31,7 +31,7 @@ GARBAGE = {
     "a null": OK + b"A: \0b\r\nContent-Length: 5\r\n\r\nhello",
     "a space in a name": OK + b"Content-Length : 5\r\n\r\nhello",
     "a folded header": OK + b"A: b\r\n Content-Length: 5\r\n\r\nhello",
-    "one header again and again": OK + b"a:\r\n" * 25_000 + b"Content-Length: 5\r\n\r\nhello",
+    "a header is repeated too often": OK + b"a:\r\n" * 25_000 + b"Content-Length: 5\r\n\r\nhello",
     "two lengths": OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
     "a list of lengths": OK + b"Content-Length: 5, 6\r\n\r\nhello!",
     "a length and chunks": OK
@@ -83,7 +83,7 @@ ENDLESS = {
     "a name of a header": (OK, b"x" * 4096),
     "a reason": (b"HTTP/1.1 200 ", b"x" * 4096),
     "many headers": (OK, b"".join(b"X-%d: 1\r\n" % number for number in range(400))),
-    "one header again": (OK, b"a:\r\n" * 1000),
+    "a header is repeated": (OK, b"a:\r\n" * 1000),
     "hints": (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 100),
     "an extension of a chunk": (CHUNKS + b"5;a=", b"x" * 4096),
     "the size of a chunk": (CHUNKS, b"0" * 4096),
@@ -171,7 +171,7 @@ def test_a_reader_that_takes_nothing_stops_the_server_and_gets_everything_later(
     async def scenario() -> None:
         async with flood(head) as server, session() as send:
             response = await send("POST", server.url, {}, b"{}")
-            await until(lambda: response.size > READ_AHEAD)
+            await until(lambda: response.size > MAX_UNREAD_BYTES)
             await stalled(server.peers[0])
             assert response.size < MEGABYTE
             received = 0
@@ -213,7 +213,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_is_not(head: byte
     @run
     async def scenario() -> None:
         async with raw_server(answering(OK + head + b"x" * sent)) as server, session() as send:
-            with pytest.raises(TransportError, match="the answer exceeds 1000 bytes") as caught:
+            with pytest.raises(TransportError, match="the response exceeds 1000 bytes") as caught:
                 await ask(send, server.url, limit=1000)
             assert caught.value.cause == "protocol"
             if sent:

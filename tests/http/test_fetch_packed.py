@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client.decompression import Inflater
+from dovetail.transports.http.client.decompression import Decompressor
 from tests.http.raw_server import Peer, answer, answering, ask, header, outcome, raw_server, session
 from tests.support.aio import run
 
@@ -52,7 +52,7 @@ def test_a_packed_body_is_unpacked(name: str) -> None:
 def test_a_packed_body_cut_anywhere_comes_out_whole(name: str) -> None:
     encoding, packed = PACKED[name]
     for cut in [*range(1, 40), *range(len(packed) - 40, len(packed)), *range(40, len(packed) - 40, 997)]:
-        inflater = Inflater(encoding.lower())
+        inflater = Decompressor(encoding.lower())
         pieces = [*inflater.feed(packed[:cut]), *inflater.feed(packed[cut:])]
         inflater.finish()
         assert b"".join(pieces) == TEXT
@@ -60,13 +60,13 @@ def test_a_packed_body_cut_anywhere_comes_out_whole(name: str) -> None:
 
 def test_nothing_is_left_behind_when_a_piece_is_full_and_all_input_is_taken() -> None:
     for size in range((64 << 10) - 2, (64 << 10) + 300):
-        inflater = Inflater("deflate")
+        inflater = Decompressor("deflate")
         assert sum(map(len, inflater.feed(bare(bytes(size))))) == size
         inflater.finish()
 
 
 def test_no_piece_is_larger_than_the_others() -> None:
-    assert max(map(len, Inflater("gzip").feed(gzip.compress(bytes(4 * MEGABYTE))))) <= 64 << 10
+    assert max(map(len, Decompressor("gzip").feed(gzip.compress(bytes(4 * MEGABYTE))))) <= 64 << 10
 
 
 def bomb() -> bytes:
@@ -86,7 +86,7 @@ async def test_a_bomb_does_not_go_off() -> None:
     ):
         tracemalloc.start()
         try:
-            with pytest.raises(TransportError, match="the answer exceeds 4194304 bytes"):
+            with pytest.raises(TransportError, match="the response exceeds 4194304 bytes"):
                 await ask(send, server.url, limit=4 * MEGABYTE)
             assert tracemalloc.get_traced_memory()[1] < 12 * MEGABYTE  # the server's own copy is in it
         finally:

@@ -111,7 +111,7 @@ async def test_what_the_proxy_answers_for_a_server_is_an_answer_but_a_407_is_its
         response = await send("GET", f"http://{NAME}/", {})
         assert (response.status, await response.read(100)) == (502, b"no way")
     async with raw_server(answering(answer(status="407 Who"))) as proxy, through(proxy.port) as send:
-        words = r"wants authorization \(HTTP 407\): put a user and a password into its URL"
+        words = r"requires authorization \(HTTP 407\): put user and password into its URL"
         with pytest.raises(TransportError, match=words) as caught:
             await ask(send, f"http://{NAME}/")
         assert caught.value.cause == "proxy"
@@ -127,7 +127,7 @@ async def test_a_407_on_a_kept_connection_is_told_from_an_answer_as_well() -> No
 
     async with raw_server(script) as proxy, through(proxy.port) as send:
         assert await ask(send, f"http://{NAME}/") == b"hello"
-        with pytest.raises(TransportError, match="wants authorization"):
+        with pytest.raises(TransportError, match="requires authorization"):
             await ask(send, f"http://{NAME}/")
         assert len(proxy.peers) == 1
 
@@ -181,7 +181,7 @@ def test_the_certificate_behind_a_tunnel_is_that_of_the_server(authority: Author
                 await ask(send, f"https://{NAME}:{server.port}/")
             assert caught.value.cause == "tls"
             where = f"https://{NAME}:{server.port} (through the proxy http://127.0.0.1:{proxy.port})"
-            assert caught.value.message.startswith(f"no secure connection to {where}: ")
+            assert caught.value.message.startswith(f"TLS connection to {where} failed: ")
             await until(lambda: not send.connections)
 
     scenario()
@@ -199,7 +199,7 @@ def test_a_proxy_whose_certificate_is_wrong_gets_no_request(authority: Authority
                     await ask(send, url)
                 assert caught.value.cause == "tls"
                 name = f"the proxy https://127.0.0.1:{proxy.port}"
-                assert caught.value.message.startswith(f"no secure connection to {name}: ")
+                assert caught.value.message.startswith(f"TLS connection to {name} failed: ")
             assert proxy.heads == []
 
     scenario()
@@ -223,11 +223,11 @@ async def test_an_address_of_ipv6_is_written_in_brackets() -> None:
 @pytest.mark.parametrize(
     ("status", "user", "words"),
     [
-        ("407 Who", "", r"wants authorization \(HTTP 407 Who\): put a user and a password into its URL"),
-        ("407 Who", "me:secret@", r"does not accept the user and the password of its URL \(HTTP 407 Who\)"),
-        ("403 Forbidden", "", r"does not connect to server\.example:443: HTTP 403 Forbidden$"),
-        ("502", "me:secret@", r"does not connect to server\.example:443: HTTP 502$"),
-        ("302 Found", "", r"does not connect to server\.example:443: HTTP 302 Found$"),
+        ("407 Who", "", r"requires authorization \(HTTP 407 Who\): put user and password into its URL"),
+        ("407 Who", "me:secret@", r"rejected the user and password of its URL \(HTTP 407 Who\)"),
+        ("403 Forbidden", "", r"refused to connect to server\.example:443: HTTP 403 Forbidden$"),
+        ("502", "me:secret@", r"refused to connect to server\.example:443: HTTP 502$"),
+        ("302 Found", "", r"refused to connect to server\.example:443: HTTP 302 Found$"),
         ("500 " + "x" * 5000, "", r"HTTP 500 x{100}$"),
     ],
 )
@@ -259,7 +259,7 @@ async def test_a_proxy_that_cannot_be_found_is_named() -> None:
         with pytest.raises(TransportError) as caught:
             await ask(send, f"https://{NAME}/")
     assert caught.value.cause == "unresolved"
-    assert caught.value.message == "the name of the proxy http://nowhere.invalid:3128 cannot be resolved"
+    assert caught.value.message == "cannot resolve the host name of the proxy http://nowhere.invalid:3128"
 
 
 # --- proxies without manners ---------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_proxy_that_hangs_up_in_its_answer_is_named(end: int, reset: bool) -> 
 
         error = await failure(script)
         assert error.cause == "proxy"
-        assert "hung up without an answer to CONNECT" in error.message
+        assert "closed the connection without a response to CONNECT" in error.message
 
     scenario()
 
@@ -328,7 +328,7 @@ RUDE = {
     "endless head": [b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"x" * 20_000 + b"\r\n"] * 8],
     "endless line": [b"HTTP/1.1 200 " + b"x" * 65_000] * 4,
     "hints for ever": [b"HTTP/1.1 103 Hint\r\n\r\n" * 1000] * 10,
-    "more than an answer": [OPENED + b"x"],
+    "sent data after its response": [OPENED + b"x"],
     "a body": [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
     "another protocol": [b"SSH-2.0-OpenSSH_9.0\r\n\r\n"],
     "HTTP/2": [b"HTTP/2 200 OK\r\n\r\n"],
@@ -368,7 +368,7 @@ async def test_a_proxy_that_says_nothing_is_given_up_with_the_request() -> None:
         gone.set()
 
     async with raw_server(script) as proxy, through(proxy.port) as send:
-        with pytest.raises(TransportError, match=r"did not answer within 0\.05 s"):
+        with pytest.raises(TransportError, match=r"did not respond within 0\.05 s"):
             await send("GET", f"https://{NAME}/", {}, None, 0.05)
         await asyncio.wait_for(gone.wait(), HANG)
         assert not send.connections

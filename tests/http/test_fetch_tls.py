@@ -54,7 +54,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(server_side: ssl.SSLCo
             url = f"https://user:secret@127.0.0.1:{server.port}/"
             error = await failure(url)
             assert error.cause == "tls"
-            assert error.message.startswith(f"no secure connection to https://127.0.0.1:{server.port}: ")
+            assert error.message.startswith(f"TLS connection to https://127.0.0.1:{server.port} failed: ")
             assert "certificate" in error.message
             assert not server.peers
 
@@ -199,7 +199,10 @@ def test_a_name_that_means_nothing_is_unresolved(host: str) -> None:
     @run
     async def scenario() -> None:
         error = await failure(f"http://user:secret@{host}/")
-        assert (error.cause, error.message) == ("unresolved", f"the name of http://{host} cannot be resolved")
+        assert (error.cause, error.message) == (
+            "unresolved",
+            f"cannot resolve the host name of http://{host}",
+        )
 
     scenario()
 
@@ -212,7 +215,7 @@ async def test_giving_up_while_connecting_leaves_nothing() -> None:
         url = f"https://127.0.0.1:{deaf.getsockname()[1]}/"
         async with session() as send:
             before = descriptors()
-            with pytest.raises(TransportError, match=r"did not answer within 0\.05 s"):
+            with pytest.raises(TransportError, match=r"did not respond within 0\.05 s"):
                 await send("GET", url, {}, None, 0.05)
             await turns()
             assert descriptors() == before

@@ -106,9 +106,9 @@ async def test_redirects_are_followed_up_to_a_number() -> None:
             site.redirect(f"/{step}", f"/{step + 1}", 301 + step)
         site.answer("/3")
         assert (await fetch(site.url("/0"), max_redirects=3)).url == site.url("/3")
-        with pytest.raises(TransportError, match="redirected more than 2 times"):
+        with pytest.raises(TransportError, match="more than 2 redirects"):
             await fetch(site.url("/0"), max_redirects=2)
-        with pytest.raises(TransportError, match=r"refusing the redirect to http://127\.0\.0\.1:\d+$"):
+        with pytest.raises(TransportError, match=r"the redirect to http://127\.0\.0\.1:\d+ is not allowed$"):
             await fetch(site.url("/0"))
 
 
@@ -116,7 +116,7 @@ async def test_redirects_are_followed_up_to_a_number() -> None:
 async def test_what_was_posted_follows_no_redirect() -> None:
     async with serving() as site, serving() as other:
         site.redirect("/", other.url("/"), 307)
-        with pytest.raises(TransportError, match="refusing the redirect"):
+        with pytest.raises(TransportError, match="the redirect to"):
             await fetch(site.url("/"), method="POST", body=b"secret", max_redirects=3)
         assert other.asked == []
 
@@ -124,9 +124,9 @@ async def test_what_was_posted_follows_no_redirect() -> None:
 @pytest.mark.parametrize(
     ("location", "reason"),
     [
-        ("file:///etc/passwd", "no URL that can be connected to"),
-        ("ftp://127.0.0.1/", "no URL that can be connected to"),
-        ("javascript:alert(1)", "no URL that can be connected to"),
+        ("file:///etc/passwd", "not a valid URL to connect to"),
+        ("ftp://127.0.0.1/", "not a valid URL to connect to"),
+        ("javascript:alert(1)", "not a valid URL to connect to"),
         ("http://[::1", "not a URL"),
     ],
 )
@@ -233,7 +233,7 @@ async def test_everything_together_has_one_time_limit() -> None:
     async with serving() as site:
         site.answers["/slow"] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx"
         for path in ("/silent", "/slow"):
-            with pytest.raises(TransportError, match=r"no answer within 0\.2 s") as caught:
+            with pytest.raises(TransportError, match=r"no response within 0\.2 s") as caught:
                 await fetch(site.url(path), timeout=0.2)
             assert caught.value.cause == "timeout"
 

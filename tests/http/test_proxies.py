@@ -124,10 +124,10 @@ def test_socks_is_refused_in_plain_words_where_it_would_be_used(url: str) -> Non
     "url", ["ftp://user:secret@p:1", "http://", "http://user:sec/ret@p", "http://[::1", "x y", "p:99999"]
 )
 def test_what_is_no_proxy_is_named_by_its_variable_and_not_quoted(url: str) -> None:
-    with pytest.raises(TransportError, match="HTTPS_PROXY is not the http or https URL of a proxy") as caught:
+    with pytest.raises(TransportError, match="HTTPS_PROXY is not a valid http or https proxy URL") as caught:
         found("https://server.example/", HTTPS_PROXY=url)
     assert "sec" not in caught.value.message
-    with pytest.raises(ValueError, match="proxy is not the http or https URL of a proxy"):
+    with pytest.raises(ValueError, match="proxy is not a valid http or https proxy URL"):
         check_proxy(url)
 
 

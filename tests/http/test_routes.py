@@ -228,15 +228,15 @@ def test_a_route_that_cannot_be_is_refused(path: str, methods: list[str], words:
 @pytest.mark.parametrize(
     ("path", "options", "words"),
     [
-        ("/mcp", {}, "endpoint answers at '/mcp'"),
-        ("/mcp/", {}, "endpoint answers at '/mcp/'"),
-        ("/here", {"path": "/here"}, "endpoint answers at '/here'"),
-        ("/livez", {}, "liveness probe answers at '/livez'"),
-        ("/readyz", {}, "readiness probe answers"),
+        ("/mcp", {}, "'/mcp' is the path of the endpoint"),
+        ("/mcp/", {}, "'/mcp/' is the path of the endpoint"),
+        ("/here", {"path": "/here"}, "'/here' is the path of the endpoint"),
+        ("/livez", {}, "path of the liveness probe"),
+        ("/readyz", {}, "path of the readiness probe"),
         ("/sse", {}, "stream of HTTP"),
         ("/messages", {}, "post of HTTP"),
-        ("/metrics", {"metrics": True}, "page of metrics answers"),
-        ("/.well-known/oauth-protected-resource/mcp", {}, "metadata answers"),
+        ("/metrics", {"metrics": True}, "path of the page of metrics"),
+        ("/.well-known/oauth-protected-resource/mcp", {}, "path of the metadata"),
     ],
 )
 def test_a_route_where_the_app_itself_answers_is_refused_when_that_is_made(

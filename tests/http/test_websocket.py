@@ -379,5 +379,5 @@ def test_without_the_websockets_package_a_handshake_gets_501_and_the_install_com
     assert ended.stdout.startswith("HTTP/1.1 501 Not Implemented")
     assert "connection: close" in ended.stdout
     assert "pip install 'dovetail-mcp[" in ended.stdout
-    assert ended.stderr.count("a WebSocket was refused") == 1
+    assert ended.stderr.count("WebSocket refused") == 1
     assert "Traceback" not in ended.stderr

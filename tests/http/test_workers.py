@@ -297,7 +297,7 @@ DAY = 86_400.0
 
 def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     one, two = EndedSessions(str(tmp_path)), EndedSessions(str(tmp_path))
-    places = [by.place(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
+    places = [by.assign_slot(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
     for number, place in enumerate(places):
         assert place not in one
         if number % 3:
@@ -310,12 +310,12 @@ def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: Path, shared: bool) -> None:
     ended = EndedSessions(str(tmp_path) if shared else None)
-    old = ended.place(DAY, 0.0)
+    old = ended.assign_slot(DAY, 0.0)
     ended.add(old)
-    fresh = ended.place(2 * DAY, DAY - 1.0)
+    fresh = ended.assign_slot(2 * DAY, DAY - 1.0)
     ended.add(fresh)
     assert old in ended
-    ended.place(4 * DAY, 1.5 * DAY)
+    ended.assign_slot(4 * DAY, 1.5 * DAY)
     assert old not in ended
     assert fresh in ended
     assert len(list(tmp_path.iterdir())) == shared

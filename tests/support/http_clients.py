@@ -13,7 +13,7 @@ from typing import Any
 
 from dovetail import Client
 from dovetail.client.http_client import Fetch, Send
-from dovetail.transports.http.client.adapters import fetch_by
+from dovetail.transports.http.client.adapters import fetch_with
 
 LIBRARIES = ("httpx2", "httpx")
 chosen: str | None = None
@@ -46,7 +46,7 @@ class Bringing:
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Send]:
         async with made_by(self._library) as client:
-            async with fetch_by(client).session() as send:
+            async with fetch_with(client).session() as send:
                 yield send
             assert not client.is_closed
 

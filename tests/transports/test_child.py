@@ -11,7 +11,7 @@ import pytest
 
 from dovetail.errors import TransportError
 from dovetail.transports import child
-from dovetail.transports.child import STDERR_KEPT
+from dovetail.transports.child import MAX_STDERR_BYTES
 from tests.support.aio import run
 from tests.support.waiting import wait_until
 
@@ -97,7 +97,7 @@ async def test_the_last_words_of_a_child_explain_its_end(capsys: pytest.CaptureF
     assert error.cause == "eof"
     assert "exit status 3" in error.message
     assert error.message.endswith("no licence")
-    assert len(link.stderr_tail) <= STDERR_KEPT
+    assert len(link.stderr_tail) <= MAX_STDERR_BYTES
     await link.wait_closed()
     assert "no licence" in capsys.readouterr().err  # and it was passed on
 

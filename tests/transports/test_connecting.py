@@ -59,9 +59,9 @@ async def listening(act: Act) -> AsyncIterator[int]:
     ("act", "cause", "reason"),
     [
         (reset, "reset", "reset the connection"),
-        (hang_up, "eof", "hung up"),
+        (hang_up, "eof", "closed the connection"),
         (turn_away, "status", "HTTP 403"),
-        (babble, "eof", "hung up"),
+        (babble, "eof", "closed the connection"),
     ],
 )
 def test_a_websocket_that_does_not_open_names_the_address(act: Act, cause: str, reason: str) -> None:

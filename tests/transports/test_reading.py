@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from dovetail.transports import child, websocket
-from dovetail.transports.stream import TURN_LINES
+from dovetail.transports.stream import LINES_PER_ITERATION
 from tests.support.aio import run
 
 from .recorder import Recorder, pair
 
 ASYNCIO = 256 << 10
 """What asyncio allocates for every read, unless the protocol brings its own buffer."""
-LINES = 40 * TURN_LINES
+LINES = 40 * LINES_PER_ITERATION
 """Some tens of kilobytes: what is read at once."""
 
 
@@ -98,7 +98,7 @@ def test_lines_that_come_together_leave_room_for_others(kind: str) -> None:
             await right.until(lambda: len(right.messages) == LINES)
             await looking
             assert right.messages == [b"[%d]" % number for number in range(LINES)]
-            assert max(after - before for before, after in pairwise([*seen, LINES])) <= TURN_LINES
+            assert max(after - before for before, after in pairwise([*seen, LINES])) <= LINES_PER_ITERATION
             left.link.send(b"[]")
             await right.until(lambda: len(right.messages) == LINES + 1)
 

@@ -248,7 +248,7 @@ def _run_stream(server: Server, options: argparse.Namespace) -> int:
     from ..transports import tcp
     from ..transports.bind_address import print_line, serving_on
 
-    def ready(listener: tcp.Listener) -> None:
+    def ready(listener: tcp.StreamListener) -> None:
         where = f"unix:{options.unix}"
         if not options.unix:
             host, port = listener.address[:2]

@@ -136,8 +136,8 @@ class SharedSessions:
         places: tuple[str, ...] = ()
         try:
             places = await self._quota(who).acquire(quota_owner(who, scope), lifetime)
-            live.kept = StoredSession(self._clock() + lifetime, live.session.phase, places=places)
-            await self._store.put(_key(live), records.encode(live.kept), ttl=lifetime)
+            live.record = StoredSession(self._clock() + lifetime, live.session.phase, places=places)
+            await self._store.put(_key(live), records.encode(live.record), ttl=lifetime)
         except BaseException:
             self._sessions.leave(live)  # the client never received its id
             await release(self._store, places)
@@ -183,7 +183,7 @@ class SharedSessions:
         """
         # Capture the changes now: applying a concurrent write below overwrites the session.
         await run_to_completion(
-            self._save(live, live.kept, with_session_state(live.kept, live.session), listener)
+            self._save(live, live.record, with_session_state(live.record, live.session), listener)
         )
 
     async def _save(
@@ -206,7 +206,7 @@ class SharedSessions:
                     1008, message="too many concurrent changes of this session; try again", retry_after=1
                 )
         except (Refusal, StoreError):
-            self._apply(live, live.kept, anyway=True)  # retains concurrent changes
+            self._apply(live, live.record, anyway=True)  # retains concurrent changes
             raise
         await release(self._store, set(stored.places).difference(new.places))
         self._apply(live, new)
@@ -232,9 +232,9 @@ class SharedSessions:
 
     def _apply(self, live: LiveSession, stored: StoredSession, *, anyway: bool = False) -> None:
         """Apply the stored record to the session in memory."""
-        if live.kept is not None and stored.version <= live.kept.version and not anyway:
+        if live.record is not None and stored.version <= live.record.version and not anyway:
             return
-        session, live.kept = live.session, stored
+        session, live.record = live.session, stored
         if session.phase != "closed":
             session.phase, session.queue = stored.phase, stored.queue
         session.log_level = stored.log_level
@@ -250,7 +250,7 @@ class SharedSessions:
         await run_to_completion(self._end(live))
 
     async def _end(self, live: LiveSession) -> None:
-        gone, places = await self._store.delete(_key(live)), live.kept.places
+        gone, places = await self._store.delete(_key(live)), live.record.places
         self.bus.send(None, SessionEnded(storage_name(live.id)))
         self._sessions.end(live)
         if gone:
@@ -311,7 +311,7 @@ class SharedSessions:
         if taking is not None:
             taking[1].append(message)
         elif live.session.notified_remotely:
-            self.bus.send(live.kept.listener, StreamMessage(name, message))
+            self.bus.send(live.record.listener, StreamMessage(name, message))
 
     # --- streams --------------------------------------------------------------------------------------------
 
@@ -350,7 +350,7 @@ class SharedSessions:
         finally:
             del self._acquiring[name]
             done.set_result(None)
-            live.session.notified_remotely = live.kept.listener not in (None, self.bus.worker_id)
+            live.session.notified_remotely = live.record.listener not in (None, self.bus.worker_id)
         if not missing:  # after the response has been attached
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self._service.session_recovered(live.session, lately=True))
@@ -387,7 +387,7 @@ class SharedSessions:
         event = self._decode(bus_message.session, bus_message.message)
         live = self._live_sessions.get(bus_message.session)
         if isinstance(event, PeerResponse) and live is not None:
-            live.ask().answered(event)
+            live.outgoing_requests().answered(event)
             return Acknowledgement(True)
         return Acknowledgement(isinstance(event, Violation) and event.kind == "late_answer")
 
@@ -429,7 +429,7 @@ class SharedSessions:
         if live is None or not live.listened:
             return Acknowledgement(False)
         live.listened, live.session.notified_remotely = False, True
-        live.kept = replace(live.kept, listener=sender)
+        live.record = replace(live.record, listener=sender)
         log = self._sessions.log(live)
         return GeneralStreamState(log.general.written, log.taken(log.general))
 

@@ -102,7 +102,7 @@ class Host:
 
         options = self.options
 
-        def ready(listener: tcp.Listener) -> None:
+        def ready(listener: tcp.StreamListener) -> None:
             where = f"unix:{options.path}" if options.path else f"tcp://{_authority(*listener.address[:2])}"
             print_line(serving_on(where, json=options.json))
 

@@ -1,6 +1,6 @@
 """How peers see a task: the designs of 2025-11-25, of the 2026-07-28 extension and of erlmcp.
 
-`TASK_VIEWS[task.face]` is a table of functions that convert a `TaskMachine` to the Structs of one design.
+`TASK_VIEWS[task.design]` is a table of functions that convert a `TaskMachine` to the Structs of one design.
 Differences of meaning are here too: an ``isError`` result is ``failed`` in 2025-11-25 and ``completed`` in
 the extension; ``pending`` exists in erlmcp only.
 """

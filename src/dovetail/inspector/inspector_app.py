@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from ..transports.bind_address import BindAddress
-    from ..transports.http.server.http_exchange import Exchange, Headers, Sink
+    from ..transports.http.server.http_exchange import Exchange, Headers, ResponseSink
 
 STREAMS: Final = 16
 """Open pages."""
@@ -196,7 +196,7 @@ class _Exchange:
         """Return when the page has closed the connection."""
         await self._inner.disconnected()
 
-    def stream(self) -> Sink:
+    def stream(self) -> ResponseSink:
         return self._inner.stream((("content-security-policy", POLICY), *ALWAYS))
 
     async def send(

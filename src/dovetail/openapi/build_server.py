@@ -24,7 +24,7 @@ from ..server.signatures.functions import Function
 from ..server.signatures.parameters import read_signature
 from ..server.signatures.validation_errors import InvalidArguments
 from ..shapes import Object, is_list, is_object
-from ..transports.http.client.adapters import HttpxClient, fetch_by
+from ..transports.http.client.adapters import HttpxClient, fetch_with
 from ..transports.http.client.url_parts import same_origin
 from .api_calls import Api, ExpectedResponse, Read, contents_of, tool_result, validator_of
 from .asgi_client import AsgiFetch
@@ -309,7 +309,7 @@ def _target(document: Document, client: Any, base_url: str | None) -> tuple[Fetc
 
         fetch: Fetch = HttpFetch()
     else:
-        fetch = fetch_by(client)
+        fetch = fetch_with(client)
     if base_url is None:
         base_url = client if isinstance(client, str) else None
     if base_url is None and isinstance(fetch, HttpxClient):

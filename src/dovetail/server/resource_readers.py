@@ -164,7 +164,7 @@ class UrlResource:
 
     def __call__(self) -> File:
         from ..transports.http.client.guarded_fetch import REDIRECTS, AddressGuard, Fetched, guarded_fetch
-        from ..transports.http.client.url_parts import shown
+        from ..transports.http.client.url_parts import displayed
 
         async def fetch() -> Fetched:
             return await guarded_fetch(
@@ -180,7 +180,7 @@ class UrlResource:
         if answer.status in (404, 410):
             raise ProtocolError("resource_not_found")
         if answer.status != 200:
-            raise TransportError(f"{shown(self.url)} answers with HTTP {answer.status}", cause="status")
+            raise TransportError(f"{displayed(self.url)} answers with HTTP {answer.status}", cause="status")
         return _found(answer.body, self.url, _media_type(answer.headers.get("Content-Type")))
 
 

@@ -122,7 +122,7 @@ class Serving:
     def asgi(self, **options: Any) -> Any:
         """This server as an ASGI application, for any ASGI server."""
         module = importlib.import_module("dovetail.transports.http.server.asgi")
-        return module.face(self, **self._sized("http", options))
+        return module.asgi_app(self, **self._sized("http", options))
 
     def _sized(self, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options without erlmcp's names of limits; limits of this transport are set on the server."""

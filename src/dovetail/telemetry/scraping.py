@@ -8,7 +8,7 @@ import os
 from ..settings import HttpOptions
 from ..transports.http.server.guards import Guard
 from ..transports.http.server.http_exchange import TEXT_TYPE, Exchange, HttpService
-from ..transports.http.server.identity import Identity
+from ..transports.http.server.identity import CallerIdentity
 from .auto_instrument import metrics_wanted
 from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
 
@@ -20,7 +20,9 @@ class Scraping:
     for calls; ``metrics_token=""`` lets every scraper in.
     """
 
-    def __init__(self, service: HttpService, options: HttpOptions, guard: Guard, identity: Identity) -> None:
+    def __init__(
+        self, service: HttpService, options: HttpOptions, guard: Guard, identity: CallerIdentity
+    ) -> None:
         self.metrics = service.metrics
         self._guard = guard
         self._identity = identity
@@ -42,8 +44,8 @@ class Scraping:
         elif exchange.method not in ("GET", "HEAD"):
             await exchange.answer(405, headers=[("allow", "GET, HEAD")])
         else:
-            if self._token is None and self._identity.asked:
-                await self._identity.of(exchange)
+            if self._token is None and self._identity.authenticates:
+                await self._identity.principal_of(exchange)
             openmetrics = wants_openmetrics(headers.get("accept", ""))
             kind = "content-type", OPENMETRICS if openmetrics else PROMETHEUS
             await exchange.answer(200, self.metrics.text(openmetrics=openmetrics), kind=kind)

@@ -1,1 +1,4 @@
-"""Ways to a peer. A transport moves bytes and nothing else: it knows no method, revision or session."""
+"""Transports connect peers: stdio, TCP, HTTP, WebSocket.
+
+A transport moves bytes and knows no method, revision or session.
+"""

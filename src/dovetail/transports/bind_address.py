@@ -46,11 +46,14 @@ class BindAddress(Struct, frozen=True, kw_only=True):
     certfile: str | None = None
     keyfile: str | None = None
     client_ca: str | None = None
-    """A file with the authorities whose certificates clients must present. It needs ``certfile``."""
+    """A file with the CA certificates that client certificates must be signed by.
+
+    It requires ``certfile``.
+    """
     json: bool = False
     """Announce the URL as JSON, for programs."""
     announce: str = "http"
-    """Which URL to announce: that of "http", "sse" or "ws". One application serves all three."""
+    """Which URL to announce: "http", "sse" or "ws". One application serves all three."""
 
     @property
     def local(self) -> bool:
@@ -65,13 +68,11 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         """
         if self.certfile is None:
             if self.client_ca is not None:
-                raise DovetailError(
-                    "client certificates need TLS: give a certificate for the server (--certfile)"
-                )
+                raise DovetailError("client certificates need TLS: set a server certificate (--certfile)")
             if self.keyfile is not None:
-                raise DovetailError("a key without a certificate: give the certificate, too (--certfile)")
+                raise DovetailError("a TLS key needs a certificate: set it (--certfile)")
             return None
-        import ssl  # slow to import, and most servers stand behind a proxy that does TLS
+        import ssl  # slow to import, and usually a reverse proxy handles TLS
 
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -91,7 +92,7 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         return context
 
     def _no_password(self) -> str:
-        # Without this function OpenSSL would ask for the password on the terminal, and wait.
+        # Without this function OpenSSL would prompt for the password on the terminal.
         raise DovetailError(
             f"the key {self.keyfile or self.certfile} is encrypted: decrypt it (openssl pkey -in KEY -out NEW)"
         )
@@ -108,7 +109,7 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         return f"the certificate {files} cannot be used: {hint}"
 
     def listen(self) -> socket.socket:
-        """Return a listening socket. A Unix socket on which no server listens any more is replaced.
+        """Return a listening socket. A stale Unix socket file is replaced.
 
         Raises:
             DovetailError: the address is in use or does not exist.
@@ -121,8 +122,8 @@ class BindAddress(Struct, frozen=True, kw_only=True):
                 if (
                     not 0 <= int(self.port) <= 65535
                 ):  # getaddrinfo would take the last 16 bits of a larger one
-                    raise ValueError("a port is a number from 0 to 65535")
-                # Of a str Python loads its tables for international names, 0.4 MiB, though it is ASCII.
+                    raise ValueError("a port must be a number from 0 to 65535")
+                # For a str, Python loads its IDNA tables (0.4 MiB), even if it is ASCII.
                 host = self.host.encode() if self.host.isascii() else self.host
                 found = socket.getaddrinfo(host, self.port, type=socket.SOCK_STREAM)
                 family, kind, protocol, _, address = found[0]
@@ -138,7 +139,7 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         return listener
 
     def announcement(self, bound: socket.socket, options: HttpOptions) -> str:
-        """The line that tells the user where the server is."""
+        """Return the line that announces the address of the server."""
         scheme = f"{'ws' if self.announce == 'ws' else 'http'}{'' if self.certfile is None else 's'}"
         path = options.sse_path or options.path if self.announce == "sse" else options.path
         where = f"unix:{self.uds}"
@@ -148,7 +149,7 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         return serving_on(f"{where}{path}", json=self.json)
 
     def socket_file(self) -> tuple[int, int] | None:
-        """The file of the Unix socket, once it is bound, for `remove_socket_file`."""
+        """Return the identity of the bound Unix socket file, for `remove_socket_file`."""
         return None if self.uds is None else unix.identity(self.uds)
 
     def remove_socket_file(self, bound: tuple[int, int] | None) -> None:
@@ -170,7 +171,7 @@ def why_not_bound(
 
 
 def serving_on(where: str, *, json: bool) -> str:
-    """The line that says where a server is."""
+    """Return the line that announces the address of a server."""
     return msgspec.json.encode({"serving": where}).decode() if json else f"dovetail: serving on {where}"
 
 

@@ -1,9 +1,9 @@
 """A server as a child process of the client, connected over its stdin and stdout.
 
-The child leads a session and a process group of its own, so a Ctrl-C in the client's terminal does not reach it.
-Closing follows the specification: close its stdin, wait, SIGTERM to its process group, wait, SIGKILL to its process
-group. A process that the server started in a session of its own, a browser for example, is not in the group and
-stays alive. Windows has no process groups of this kind: there only the child itself is ended.
+The child has its own session and process group, so Ctrl-C in the client's terminal does not reach it. Closing
+follows the specification: close its stdin, wait, SIGTERM to its process group, wait, SIGKILL to its process
+group. A process that the server started in another session, such as a browser, is not in the group and
+survives. Windows has no such process groups: there only the child is terminated.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from ..core.channel import LAST_WORDS, Process, Receiver
 from ..errors import DovetailError, TransportError
 from ..settings import Limits
 from .pipes import Over, PipeSink, PipeSource
-from .stream import LineLink, Sink, Source
+from .stream import ByteSink, ByteSource, LineLink
 
-CHILD_GRACE: Final = 2.0
-"""For a child to end after its stdin was closed, and again after SIGTERM."""
-STDERR_KEPT: Final = 8 << 10
+CHILD_GRACE_PERIOD: Final = 2.0
+"""Seconds that a child has to exit after its stdin was closed, and again after SIGTERM."""
+MAX_STDERR_BYTES: Final = 8 << 10
 """Bytes of a child's stderr kept to explain a failure."""
 STATUS_SECONDS: Final = 0.3
-"""To wait for the exit status of a child once its stdout has ended, so that the error can name it."""
+"""Seconds to wait for the exit status of a child after its stdout has ended, so that the error can contain
+it."""
 
 _POSIX = "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 _WINDOWS = (
@@ -35,23 +36,23 @@ _WINDOWS = (
     " USERNAME USERPROFILE"
 )
 INHERITED = [*(_WINDOWS if os.name == "nt" else _POSIX).split(), "DOVETAIL_GATEWAYS"]
-"""What a child gets of our environment unless told otherwise: enough to start, none of our secrets."""
+"""Environment variables that a child inherits by default: enough to start, without secrets."""
 
 _GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
-"""A process group of its own, so that what it starts can be ended with it."""
+"""A separate process group, so that the child's own children can be terminated with it."""
 _KILL = signal.SIGKILL if os.name == "posix" else signal.SIGTERM
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child: the variables in `INHERITED` that are set, and ``extra``."""
+    """Return the environment of a child: the variables of `INHERITED`, and ``extra``."""
     own = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    # A value that is a shell function would be run by the child's shell.
+    # The shell of the child would execute a value that is a shell function.
     kept = {name: value for name, value in own.items() if not value.startswith("()")}
     return {**kept, **(extra or {})}
 
 
 class _Pipes:
-    """Two pipes: the child's ends, and ours. Windows has none of these: there asyncio makes its own."""
+    """Two pipes for stdin and stdout. Not used on Windows, where asyncio creates them."""
 
     def __init__(self) -> None:
         self._reader, self._stdout = os.pipe()
@@ -67,29 +68,29 @@ class _Pipes:
 
     @property
     def ends(self) -> dict[str, Any]:
-        """Those of the child, as `subprocess_exec` wants them."""
+        """The child's ends, as arguments of `subprocess_exec`."""
         return {"stdin": self._stdin, "stdout": self._stdout}
 
     def started(self) -> None:
-        """The child has its ends, or never will: let go of ours of them, so that its end is the end."""
+        """Close the child's ends in this process, so that end of file is detected."""
         os.close(self._stdin)
         os.close(self._stdout)
 
     def attach(self, link: ChildLink, stdout_over: Over, stdin_over: Over) -> None:
         if self._closed:
-            return  # whoever started the child has given up meanwhile
+            return  # the caller of spawn was cancelled meanwhile
         self._source = PipeSource(self._reader, link, stdout_over)
         self._sink = PipeSink(self._writer, link, stdin_over)
         link.attach(self._source, self._sink)
         self._source.resume_reading()
 
     def ignore(self) -> None:
-        """Go on reading, so that the child can finish what it writes, but hear nothing of it any more."""
+        """Keep reading so that the child can finish writing, but discard the data."""
         if self._source is not None:
             self._source.received = len
 
     def close(self, *, loop: bool = True) -> None:
-        """Close our ends; ``loop=False``: the event loop is closed already."""
+        """Close the ends of this process; ``loop=False``: the event loop is closed already."""
         if self._source is None or self._sink is None:
             if not self._closed:
                 os.close(self._reader)
@@ -107,17 +108,17 @@ def _open_pipes() -> _Pipes | None:
     return _Pipes() if os.name == "posix" else None
 
 
-_QUOTED: Final = "; its last words: "
+_QUOTED: Final = "; end of its stderr: "
 
 
 def without_stderr(error: DovetailError) -> str:
-    """The message of ``error`` without the stderr of a child process, for programs that have shown that already."""
+    """Return the message of ``error`` without the child's stderr, for programs that have shown it already."""
     stderr = error.stderr if isinstance(error, TransportError) else ""
     return error.message.replace(f"{_QUOTED}{stderr}", "") if stderr else error.message
 
 
 class ChildLink(LineLink, asyncio.SubprocessProtocol):
-    """The link to a child. `close` begins the orderly end; `wait_closed` waits for it."""
+    """The link to a child process. `close` starts a graceful shutdown; `wait_closed` waits for its end."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         name: str,
         on_stderr: Callable[[bytes], None],
         pipes: _Pipes | None = None,
-        grace: float = CHILD_GRACE,
+        grace: float = CHILD_GRACE_PERIOD,
     ) -> None:
         super().__init__(receiver, limits, recover=True)
         self._pipes = pipes
@@ -138,7 +139,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._process: asyncio.SubprocessTransport
         self._tail = bytearray()
         self._exited = asyncio.Event()
-        self._heard = asyncio.Event()  # all that it has said
+        self._heard = asyncio.Event()  # set when all output was received
         self._gone = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self._reported = False
@@ -157,7 +158,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     @property
     def stderr_tail(self) -> str:
-        """The last words of the child."""
+        """The end of the child's stderr."""
         return self._tail.decode(errors="replace")
 
     # --- Link -----------------------------------------------------------------------------------------------
@@ -179,17 +180,17 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._end(0.0)
 
     def kill(self) -> None:
-        """End the child at once, without an event loop: when the loop was closed before the link was."""
+        """Kill the child at once, without an event loop: for a loop that was closed before the link."""
         self._closing = True
         self._kill(_KILL)
         if sys.version_info >= (3, 12):
-            # From then on asyncio takes note of a child's end in its loop, and this one is closed.
+            # asyncio reports a child's exit through its loop, and this one is closed.
             threading.Thread(target=_reap, args=(self.pid,), daemon=True).start()
         if self._pipes is not None:
             self._pipes.close(loop=False)
 
     async def wait_closed(self) -> None:
-        """Return when the child, its group and its pipes are gone."""
+        """Return when the child, its process group and its pipes are closed."""
         await self._gone.wait()
 
     def _end(self, grace: float) -> None:
@@ -202,7 +203,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
                 self._kill(signal.SIGTERM)
                 await _within(grace, self._exited)
         finally:
-            self._kill(_KILL)  # also what is left of its group, and also when this task is cancelled
+            self._kill(_KILL)  # also the rest of its group, and also if this task is cancelled
         await self._exited.wait()
         if not self._closing:
             await _within(STATUS_SECONDS, self._heard)
@@ -221,14 +222,14 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         except (ProcessLookupError, PermissionError):
             pass
 
-    # --- what asyncio calls ---------------------------------------------------------------------------------
+    # --- asyncio callbacks ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         if self._pipes is None:
             source: Any = self._process.get_pipe_transport(1)
             sink: Any = self._process.get_pipe_transport(0)
-            self.attach(cast("Source", source), cast("Sink", sink))
+            self.attach(cast("ByteSource", source), cast("ByteSink", sink))
         else:
             self._pipes.attach(self, self._stdout_over, self._stdin_over)
 
@@ -238,7 +239,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
                 self.data_received(data)
             return
         self._tail += data
-        del self._tail[:-STDERR_KEPT]
+        del self._tail[:-MAX_STDERR_BYTES]
         self._on_stderr(data)
 
     def pipe_connection_lost(self, fd: int, exc: BaseException | None) -> None:
@@ -263,10 +264,10 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._end(self._grace)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It may have said more than was read yet: whoever finishes the process tells of its end."""
+        """Do nothing: unread output may remain. The task that ends the process reports the end."""
 
     def _report(self) -> None:
-        """Tell the receiver what became of the child, once its end is certain."""
+        """Report the end of the child to the receiver, once its output and exit are complete."""
         if self._reported:
             return
         self._reported = True
@@ -294,7 +295,7 @@ def _reap(pid: int) -> None:
     try:
         os.waitpid(pid, 0)
     except OSError:
-        pass  # somebody else took note of it
+        pass  # another reaper was faster
 
 
 def _status(code: int) -> str:
@@ -306,8 +307,8 @@ def _status(code: int) -> str:
         return f"signal {-code}"
 
 
-def _pass_on(data: bytes) -> None:
-    """The child's stderr goes where ours goes."""
+def _copy_to_stderr(data: bytes) -> None:
+    """Copy the child's stderr to the stderr of this process."""
     try:
         sys.stderr.write(data.decode(errors="replace"))
         sys.stderr.flush()
@@ -322,10 +323,10 @@ async def spawn(
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
-    on_stderr: Callable[[bytes], None] = _pass_on,
-    grace: float = CHILD_GRACE,
+    on_stderr: Callable[[bytes], None] = _copy_to_stderr,
+    grace: float = CHILD_GRACE_PERIOD,
 ) -> ChildLink:
-    """Start ``command`` and connect ``receiver`` to it; it has been told so when this returns.
+    """Start ``command`` and connect ``receiver`` to it, which is notified before this returns.
 
     Raises:
         TransportError: the command cannot be started.

@@ -1,4 +1,4 @@
-"""Which addresses only this machine can reach. Everything that is safer at home asks here."""
+"""Loopback detection, for defaults that depend on whether other machines can connect."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import functools
 
 @functools.lru_cache(maxsize=256)
 def is_loopback(host: str | None) -> bool:
-    """Whether ``host``, an address or a name, means this machine only. None means every address."""
+    """Whether ``host``, an address or a name, is this machine only. None means every address."""
     if host is None or host == "localhost":
         return host is not None
     if host == "127.0.0.1":  # the default
         return True
-    import ipaddress  # it takes time to load
+    import ipaddress  # imported on demand
 
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))

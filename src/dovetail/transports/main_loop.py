@@ -31,9 +31,9 @@ TEARDOWN_SECONDS: Final = 1.0
 
 
 DRAIN_SECONDS: Final = 5.0
-"""For calls to finish after SIGTERM."""
+"""Seconds for calls to finish after SIGTERM."""
 INTERRUPT_SECONDS: Final = 0.4
-"""From SIGINT to the end, come what may."""
+"""Seconds from SIGINT to the end of the process, in any case."""
 
 STOPPING: Final = "dovetail: stopping when all calls have ended; send the signal again to stop at once"
 """The line that a graceful stop prints to stderr, on every transport."""
@@ -120,11 +120,11 @@ class ShutdownTimes(NamedTuple):
     """Seconds from a signal to the end of the process."""
 
     drain: float
-    """What calls under way get after SIGTERM."""
+    """The grace period of running calls after SIGTERM."""
     margin: float
-    """What the rest of an orderly end gets; then the watchdog ends the process."""
+    """Time for the rest of a graceful shutdown; then the watchdog ends the process."""
     interrupted_drain: float
-    """What calls get after SIGINT: a user waits at the terminal."""
+    """The grace period of running calls after SIGINT, when a user waits at the terminal."""
     interrupted_margin: float
 
 
@@ -184,7 +184,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
         asyncio.get_running_loop().set_default_executor(executor)
         with Signals(stop, watchdog, ShutdownTimes(drain, TEARDOWN_SECONDS, 0.0, INTERRUPT_SECONDS)):
             await main(stop)
-            # From here on only leftovers of user code can hold us up: tasks that ignore their cancellation.
+            # From here on only leftover user code can block: tasks that ignore their cancellation.
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
     try:
@@ -196,7 +196,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop of uvloop, or of winloop on Windows; None where neither is installed."""
+    """Return the event loop factory of uvloop, or of winloop on Windows; None if neither is installed."""
     for name in ("uvloop", "winloop"):
         try:
             return importlib.import_module(name).new_event_loop

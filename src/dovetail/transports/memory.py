@@ -111,7 +111,7 @@ class MemoryLink(Link):
 def connect(
     left: Receiver, right: Receiver, *, limits: Limits | None = None
 ) -> tuple[MemoryLink, MemoryLink]:
-    """Join two receivers and tell both that they are connected. Close either link to end both."""
+    """Connect two receivers and notify both. Closing either link closes both."""
     limits = limits or Limits()
     one, other = MemoryLink(left, limits), MemoryLink(right, limits)
     one.peer, other.peer = other, one

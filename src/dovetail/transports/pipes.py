@@ -1,7 +1,7 @@
-"""The two ends of a pipe on the event loop: read when it is readable, write at once and keep only what does not fit.
+"""The two ends of a pipe on the event loop: read when readable, write at once and buffer only the rest.
 
-asyncio's own pipe transports do the same with more steps: they read into a buffer of 256 KiB each time, and those of
-a child process pass every chunk through one more turn of the loop. For one call at a time that was half of the time.
+asyncio's pipe transports do the same with more steps: they allocate 256 KiB for each read, and those of a
+child process pass every chunk through another loop iteration. For a single call that was half of the time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Over = Callable[[OSError | None], None]
 
 
 class PipeSource:
-    """The reading half. Starts paused.
+    """The reading end. Starts paused.
 
-    ``over`` is called once, at the end of input (None) or with what broke it; by default the link is told.
+    ``over`` is called once, at the end of input (None) or with the error; by default it notifies the link.
     """
 
     def __init__(self, descriptor: int, link: LineLink, over: Over | None = None) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self.received: Callable[[bytes], object] = link.data_received
-        """Who gets what is read."""
+        """The receiver of the data."""
         self._link = link
         self._over = over or self._tell
         self._loop = asyncio.get_running_loop()
@@ -50,7 +50,7 @@ class PipeSource:
             os.close(self._descriptor)
 
     def drop(self) -> None:
-        """Close without the event loop, when that was closed first."""
+        """Close without the event loop, if that was closed first."""
         if not self._closed:
             self._closed = True
             os.close(self._descriptor)
@@ -78,9 +78,9 @@ class PipeSource:
 
 
 class PipeSink:
-    """The writing half; ``over`` is called once, after `close` (None) or with what broke it: the end of the link.
+    """The writing end. ``over`` is called once, after `close` (None) or with the error; it ends the link.
 
-    It also watches for the reader to go away, so that this is known before the next write.
+    It also detects a reader that closes its end before the next write.
     """
 
     def __init__(self, descriptor: int, link: LineLink, over: Over | None = None) -> None:
@@ -95,8 +95,8 @@ class PipeSink:
         self._closing = False
         self._closed = False
         if not os.isatty(descriptor):
-            # Nobody writes into this end from the other side: "readable" can only mean that it is closed there.
-            self._loop.add_reader(descriptor, self._reader_gone)
+            # Nothing is ever written to this end from the other side: "readable" means that it was closed.
+            self._loop.add_reader(descriptor, self._reader_closed)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = STREAM_CHUNK if high is None else high
@@ -113,7 +113,7 @@ class PipeSink:
             except (BlockingIOError, InterruptedError):
                 written = 0
             except OSError as error:
-                # Whoever writes is in the middle of something: it hears of the end in the next turn of the loop.
+                # The caller is in the middle of a write, so the end is reported in the next loop iteration.
                 self._closing = True
                 self._loop.call_soon(self._end, error)
                 return
@@ -126,19 +126,19 @@ class PipeSink:
             self._link.pause_writing()
 
     def close(self) -> None:
-        """Write what is left, then close."""
+        """Flush the buffer, then close."""
         if not self._closing:
             self._closing = True
             if not self._unwritten:
                 self._loop.call_soon(self._end, None)
 
     def abort(self) -> None:
-        """Close now; what is left is lost."""
+        """Close at once; buffered data is lost."""
         self._closing = True
         self._loop.call_soon(self._end, None)
 
     def drop(self) -> None:
-        """Close without the event loop, when that was closed first."""
+        """Close without the event loop, if that was closed first."""
         if not self._closed:
             self._closing = self._closed = True
             os.close(self._descriptor)
@@ -162,8 +162,8 @@ class PipeSink:
             self._full = False
             self._link.resume_writing()
 
-    def _reader_gone(self) -> None:
-        self._end(BrokenPipeError("the reader is gone") if self._unwritten else None)
+    def _reader_closed(self) -> None:
+        self._end(BrokenPipeError("the reader closed its end of the pipe") if self._unwritten else None)
 
     def _end(self, error: OSError | None) -> None:
         if self._closed:

@@ -1,9 +1,9 @@
-"""The buffer that sockets and pipes are read into: one for all connections of a thread.
+"""The shared read buffer of all sockets and pipes of one thread.
 
-asyncio's usual way allocates 256 KiB for every read and gives most of it back; that costs 20 µs a time and fragments
-the heap. A protocol with a buffer of its own would hold it for every idle connection. But between filling the buffer
-and the call of `buffer_updated` nothing else runs in the thread of an event loop: one buffer serves all its
-connections, as long as each takes the bytes out at once.
+By default asyncio allocates 256 KiB for every read and returns most of it, which costs 20 µs each time and
+fragments the heap. A buffer per protocol would stay allocated for every idle connection. Between `get_buffer`
+and `buffer_updated` no other code runs in the thread of an event loop. So one buffer serves all its
+connections, if each one copies the data at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _buffer = _Buffer()
 
 
 def shared_buffer() -> memoryview:
-    """The buffer of this thread, for `asyncio.BufferedProtocol.get_buffer`."""
+    """Return the buffer of this thread, for `asyncio.BufferedProtocol.get_buffer`."""
     return _buffer.view
 
 
 def taken(size: int) -> bytes:
-    """The first ``size`` bytes of it."""
+    """Copy the first ``size`` bytes of the buffer."""
     return _buffer.view[:size].tobytes()

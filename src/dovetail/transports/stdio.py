@@ -1,9 +1,9 @@
 """Serve one client over stdin and stdout.
 
-The two descriptors are taken away before anything else can use them (`divert`): the wire gets private copies,
-descriptor 1 is pointed at stderr and descriptor 0 at the null device. From then on a print, a write in C code
-or a child process cannot reach the wire, whatever it does. Where they are pipes, sockets or terminals, the
-event loop reads and writes them itself; plain files and Windows get a thread.
+`divert` moves both descriptors before other code can use them: the protocol gets private copies, descriptor 1
+points to stderr and descriptor 0 to the null device. From then on a print, a write in C code or a child
+process cannot corrupt the protocol. Pipes, sockets and terminals are read and written by the event loop;
+plain files and Windows use threads.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from ..errors import TransportError
 from . import main_loop
 from .bind_address import print_line
 from .pipes import PipeSink, PipeSource
-from .stream import LineLink, Sink, Source
+from .stream import ByteSink, ByteSource, LineLink
 from .thread_io import FileSink, FileSource
 
 
-class Wire:
-    """The descriptors the client is on, out of reach of everybody else."""
+class StdioDescriptors:
+    """The private descriptors of the client connection."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source = source
         self.sink = sink
 
     def private(self) -> tuple[int, int]:
-        """Copies for one use: closing them leaves the wire as it is."""
+        """Duplicate the descriptors; closing the copies leaves the originals open."""
         return _reopened(self.source, os.O_RDONLY), _reopened(self.sink, os.O_WRONLY)
 
 
-_wire: Wire | None = None
+_wire: StdioDescriptors | None = None
 
 
-def divert() -> Wire:
-    """Take stdin and stdout away from this process, once; later calls return the same wire.
+def divert() -> StdioDescriptors:
+    """Move stdin and stdout away, once. Later calls return the same descriptors.
 
-    What was printed but not yet flushed goes to stderr as well.
+    Data that was printed but not flushed goes to stderr as well.
     """
     global _wire
     if _wire is None:
-        wire = Wire(os.dup(0), os.dup(1))
+        wire = StdioDescriptors(os.dup(0), os.dup(1))
         _point(1, 2, os.O_WRONLY)
         _point(0, None, os.O_RDONLY)
         _flush_late_prints()
@@ -59,7 +59,7 @@ def divert() -> Wire:
 
 
 def _point(descriptor: int, at: int | None, flags: int) -> None:
-    """Make ``descriptor`` mean what ``at`` means, or the null device when there is none."""
+    """Redirect ``descriptor`` to ``at``, or to the null device if that is None."""
     try:
         os.dup2(at if at is not None else -1, descriptor)
     except OSError:
@@ -73,14 +73,16 @@ def _flush_late_prints() -> None:
         stdout: object = sys.stdout
         sys.stdout.flush()
         if isinstance(stdout, io.TextIOWrapper):
-            stdout.reconfigure(line_buffering=True)  # it is a log now
+            stdout.reconfigure(line_buffering=True)  # it serves as a log now
     except (AttributeError, OSError, ValueError):
         pass
 
 
 def _reopened(descriptor: int, flags: int) -> int:
-    """A descriptor for our own use. A terminal is opened anew, because the loop makes what it reads
-    non-blocking, and stderr would share that."""
+    """Return a private descriptor.
+
+    A terminal is reopened, because the loop makes its descriptors non-blocking, and stderr would share that.
+    """
     if os.name == "posix" and os.isatty(descriptor):
         try:
             return os.open(os.ttyname(descriptor), flags | os.O_NOCTTY)
@@ -97,15 +99,15 @@ def _pollable(descriptor: int) -> bool:
 
 
 def _one_socket(source: int, sink: int) -> bool:
-    """Whether both are the same socket, as inetd and systemd pass it. It must be read and written as one."""
+    """Whether both are the same socket, as inetd and systemd pass it. One socket link must handle it."""
     read, write = os.fstat(source), os.fstat(sink)
     return stat.S_ISSOCK(read.st_mode) and (read.st_dev, read.st_ino) == (write.st_dev, write.st_ino)
 
 
 async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
-    """Connect ``duplex`` to two descriptors, which the link closes in the end."""
+    """Connect ``duplex`` to two descriptors. The link closes them at its end."""
     if _one_socket(source, sink):
-        from .tcp import SocketLink  # with all it knows of TLS and certificates, which no pipe needs
+        from .tcp import SocketLink  # imported on demand: it loads TLS, which pipes do not need
 
         os.close(sink)
         link = SocketLink(duplex, duplex.limits, recover=True)
@@ -123,17 +125,17 @@ async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
     return link
 
 
-def _sink(link: LineLink, descriptor: int) -> Sink:
+def _sink(link: LineLink, descriptor: int) -> ByteSink:
     return (PipeSink if _pollable(descriptor) else FileSink)(descriptor, link)
 
 
-def _source(link: LineLink, descriptor: int) -> Source:
+def _source(link: LineLink, descriptor: int) -> ByteSource:
     return (PipeSource if _pollable(descriptor) else FileSource)(descriptor, link)
 
 
-async def _starter(auth: Any) -> Principal | None:
+async def _environment_principal(auth: Any) -> Principal | None:
     from ..auth.server.connection_auth import (
-        environment_principal,  # a pipe without authentication pays nothing for it
+        environment_principal,  # imported only with authentication
     )
 
     return await environment_principal(auth)
@@ -149,15 +151,15 @@ _FOR_A_PERSON: Final = (
 async def serve(
     service: Service,
     *,
-    wire: Wire | None = None,
+    wire: StdioDescriptors | None = None,
     stop: main_loop.Stop | None = None,
     grace: float = GRACE_SECONDS,
 ) -> None:
-    """Serve the client on ``wire`` (default: stdin and stdout) until it leaves or we are to stop."""
+    """Serve the client on ``wire`` (default: stdin and stdout) until it disconnects or a stop is requested."""
     wire = wire or divert()
     source, sink = wire.private()
     async with lifespan(service):
-        principal = None if service.auth is None else await _starter(service.auth)
+        principal = None if service.auth is None else await _environment_principal(service.auth)
         duplex = accept(service, principal=principal, scope={"transport": "stdio"}, grace=grace)
         await open_link(duplex, source, sink)
         if os.isatty(wire.source):
@@ -165,11 +167,11 @@ async def serve(
         await main_loop.until_closed(duplex, stop)
     for descriptor in (wire.source, wire.sink):
         if _pollable(descriptor):
-            os.set_blocking(descriptor, True)  # others may share the pipe and expect it so
+            os.set_blocking(descriptor, True)  # other processes may share the pipe and expect blocking mode
 
 
 def run(service: Service, **options: Any) -> int:
-    """Serve over stdin and stdout until the client leaves; gives the exit status, 130 after a SIGINT."""
+    """Serve over stdin and stdout until the client disconnects. Returns the exit status, 130 after SIGINT."""
     wire = divert()
 
     async def main(stop: main_loop.Stop) -> None:

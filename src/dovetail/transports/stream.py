@@ -1,13 +1,14 @@
-"""One message per line over any byte stream: the link behind stdio, child processes, TCP and Unix sockets.
+"""Newline-framed messages over any byte stream: the link for stdio, child processes, TCP and Unix sockets.
 
-What arrives goes straight to the receiver: no reader task, no queue. When the peer does not take what we send
-and more than ``limits.max_write_buffer_bytes`` bytes have piled up, reading stops until it does: whoever does not
-listen is not heard either, and neither side can make the other grow.
+Received messages go directly to the receiver, without a reader task or a queue. Backpressure: while more than
+``limits.max_write_buffer_bytes`` bytes wait for the peer to read, reading from the peer pauses. So neither
+side can make the other one buffer without limit.
 
-However many lines arrive at once, `TURN_LINES` of them are dealt with in one turn of the loop; reading waits for that.
+At most `LINES_PER_ITERATION` received lines are processed in one loop iteration; reading pauses until the rest is
+processed.
 
-A line that outgrows ``limits.max_message_bytes`` is answered and, where the stream can be trusted to go on
-(``recover=True``), skipped up to its newline; a line of more than `SKIPPED_SIZES` times that size ends the connection.
+A line longer than ``limits.max_message_bytes`` gets an error response. With ``recover=True`` it is skipped up
+to its newline; a line of more than `MAX_SKIPPED_SIZES` times the limit closes the connection.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from ..settings import Limits
 from ..wire.frames import LINE_FEED
 from ..wire.lines import LineBuffer
 
-TURN_LINES: Final = 100
-"""Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
-SKIPPED_SIZES: Final = 8
-"""How many times the size limit of an oversized line is read over before the peer is given up."""
+LINES_PER_ITERATION: Final = 100
+"""Lines of one peer processed before other connections get their turn: a few milliseconds of short calls."""
+MAX_SKIPPED_SIZES: Final = 8
+"""How many times the limit an oversized line may have before the connection is closed."""
 
 
-class Source(Protocol):
-    """The reading half: an asyncio transport, or a thread that reads a file."""
+class ByteSource(Protocol):
+    """The reading side: an asyncio transport, or a thread that reads a file."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def close(self) -> None: ...
 
 
-class Sink(Protocol):
-    """The writing half."""
+class ByteSink(Protocol):
+    """The writing side."""
 
     def write(self, data: bytes) -> None: ...
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
@@ -46,7 +47,7 @@ class Sink(Protocol):
 
 
 class Waiters:
-    """Whoever waits in `Link.drain` until the peer takes more."""
+    """The callers of `Link.drain` that wait for the peer to read."""
 
     __slots__ = ("_futures",)
 
@@ -59,7 +60,7 @@ class Waiters:
         await future
 
     def release(self) -> None:
-        """It does, or never will: let everybody go on."""
+        """Wake all waiting callers: the peer reads again, or has disconnected."""
         futures, self._futures = self._futures, []
         for future in futures:
             if not future.done():
@@ -67,23 +68,26 @@ class Waiters:
 
 
 class LineLink(Link, asyncio.Protocol):
-    """A `Link` that is also the asyncio protocol of its stream. Give it a source and a sink with `attach`."""
+    """A `Link` that is also the asyncio protocol of its stream.
+
+    Connect it to a source and a sink with `attach`.
+    """
 
     def __init__(self, receiver: Receiver, limits: Limits, *, recover: bool = False) -> None:
         self.chunks = 0
-        """Grows with every read: whoever watches for silence compares it with what it was."""
+        """Incremented with every read; idle checks compare it with an earlier value."""
         self.peer = "the peer"
-        """What messages call the other end; whoever connects to an address says so here."""
+        """The name of the peer in messages; connecting code sets its address."""
         self._receiver = receiver
         self._limits = limits
         self._limit = limits.max_message_bytes
         self._recover = recover
-        self._source: Source | None = None
-        self._sink: Sink | None = None
+        self._source: ByteSource | None = None
+        self._sink: ByteSink | None = None
         self._unfinished = LineBuffer(self._limit)
         self._held = False
-        self._skipped = 0  # bytes of an oversized line read over so far; 0: none is being skipped
-        self._later = b""  # what was read and waits for its turn
+        self._skipped = 0  # bytes skipped of an oversized line; 0: no line is being skipped
+        self._unprocessed = b""  # received data that is processed later
         self._paused = False
         self._closing = False
         self._lost = False
@@ -96,7 +100,7 @@ class LineLink(Link, asyncio.Protocol):
         if sink is None or self._closing:
             return
         if LINE_FEED in message:
-            # Only a value passed on raw can hold one, between its tokens, where a space means the same.
+            # Only raw values contain newlines, between tokens, where a space is equivalent.
             message = message.replace(b"\n", b" ")
         sink.write(message + b"\n")
 
@@ -138,10 +142,10 @@ class LineLink(Link, asyncio.Protocol):
         if self._sink is not None:
             self._sink.abort()
 
-    # --- what asyncio calls ---------------------------------------------------------------------------------
+    # --- asyncio callbacks ----------------------------------------------------------------------------------
 
-    def attach(self, source: Source, sink: Sink) -> None:
-        """Begin: tell the receiver that it is connected."""
+    def attach(self, source: ByteSource, sink: ByteSink) -> None:
+        """Connect source and sink, and notify the receiver."""
         sink.set_write_buffer_limits(high=self._limits.max_write_buffer_bytes)
         self._source, self._sink = source, sink
         self._receiver.connected(self)
@@ -152,14 +156,14 @@ class LineLink(Link, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.chunks += 1
-        if self._later:
-            self._later += data
+        if self._unprocessed:
+            self._unprocessed += data
             return
         if self._held or self._skipped:
             data = self._continue(data)
         limit = self._limit
         received = self._receiver.received
-        lines = data.split(b"\n", TURN_LINES)
+        lines = data.split(b"\n", LINES_PER_ITERATION)
         rest = lines.pop()
         for line in lines:
             if len(line) > limit and len(line.rstrip(b"\r")) > limit:
@@ -168,13 +172,13 @@ class LineLink(Link, asyncio.Protocol):
                 received(line)
             if self._closing:
                 return
-        if rest and len(lines) == TURN_LINES:
+        if rest and len(lines) == LINES_PER_ITERATION:
             self._postpone(rest)
         elif rest:
             self._hold(rest)
 
     def eof_received(self) -> bool:
-        """The peer sends nothing more; it may still read."""
+        """Handle the end of the input; the peer may still read."""
         self._catch_up()
         last = self._unfinished.finish() if self._held else None
         self._held = False
@@ -195,13 +199,13 @@ class LineLink(Link, asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.finish(None if exc is None else lost_because(exc, self.peer))
-        # A link hangs in a circle of objects: what came of a line would stay until the garbage collector finds it.
-        self._unfinished, self._held, self._later = LineBuffer(self._limit), False, b""
+        # A reference cycle would keep the last line until the garbage collector runs.
+        self._unfinished, self._held, self._unprocessed = LineBuffer(self._limit), False, b""
 
-    # --- inside ---------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
     def finish(self, error: TransportError | None) -> None:
-        """The stream is gone: tell the receiver, once, after what was read of it."""
+        """Report the end of the stream to the receiver, once, after the data received before."""
         self._catch_up()
         self._sink = self._source = None
         self.blocked = False
@@ -211,29 +215,31 @@ class LineLink(Link, asyncio.Protocol):
             self._receiver.lost(error)
 
     def _read_on(self) -> None:
-        """Read, unless something still stands against it."""
-        if self._source is not None and not (self._later or self._paused or self.blocked or self._closing):
+        """Resume reading, unless something still blocks it."""
+        if self._source is not None and not (
+            self._unprocessed or self._paused or self.blocked or self._closing
+        ):
             self._source.resume_reading()
 
     def _postpone(self, data: bytes) -> None:
-        self._later = data
+        self._unprocessed = data
         if self._source is not None:
             self._source.pause_reading()
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Deal with the next of what was read before."""
-        data, self._later = self._later, b""
+        """Process more of the received data."""
+        data, self._unprocessed = self._unprocessed, b""
         if data and not self._closing:
             self.data_received(data)
             self._read_on()
 
     def _catch_up(self) -> None:
-        while self._later and not self._closing:
+        while self._unprocessed and not self._closing:
             self._go_on()
 
     def _continue(self, data: bytes) -> bytes:
-        """Go on with an unfinished line; return what comes after it."""
+        """Append to an unfinished line. Returns the rest of the data."""
         end = data.find(b"\n") + 1
         if self._skipped:
             return self._skip(data, end)
@@ -263,9 +269,13 @@ class LineLink(Link, asyncio.Protocol):
             self._skipped = 0
             return data[end:]
         self._skipped += len(data)
-        if self._skipped > SKIPPED_SIZES * self._limit:
+        if self._skipped > MAX_SKIPPED_SIZES * self._limit:
             self.abort()
-            self.finish(TransportError("a line of the peer never ended", cause="protocol"))
+            self.finish(
+                TransportError(
+                    "the peer sent a line that exceeds the size limit many times", cause="protocol"
+                )
+            )
         return b""
 
     def _too_large(self, *, finished: bool) -> None:
@@ -278,7 +288,7 @@ class LineLink(Link, asyncio.Protocol):
 
 
 def lost_because(error: BaseException, peer: str = "the peer") -> TransportError:
-    """Say in one word why a stream broke. ``peer`` is how messages call the other end: its address, if it has one."""
+    """Convert the exception of a broken stream. ``peer`` is the name of the peer in messages."""
     if isinstance(error, TransportError):
         return error
     if isinstance(error, ssl.SSLError):
@@ -287,11 +297,11 @@ def lost_because(error: BaseException, peer: str = "the peer") -> TransportError
         return TransportError(f"the connection to {peer} timed out", cause="timeout")
     if isinstance(error, ConnectionError):
         return TransportError(f"{peer} reset the connection", cause="reset")
-    return TransportError(f"the connection to {peer} broke: {error}", cause="reset")
+    return TransportError(f"the connection to {peer} failed: {error}", cause="reset")
 
 
 def cannot_connect(where: str, error: OSError) -> TransportError:
-    """Say why there is no connection to ``where``: nobody listens, or TLS failed."""
+    """Return the error for a failed connection attempt to ``where``."""
     if isinstance(error, ssl.SSLError):
         return TransportError(f"cannot connect to {where}: TLS failed: {error.reason or error}", cause="tls")
     return TransportError(f"cannot connect to {where}: {error.strerror or error}", cause="refused")

@@ -1,9 +1,9 @@
 """Newline-framed messages over TCP, TLS and Unix sockets.
 
-`listen` serves a service to everybody who connects; `connect` gives a client its link. A message that is too
-large is answered and ends the connection. Connections beyond the limit are closed at once, silent ones after
-``idle`` seconds unless a call is under way (a legacy client is asked before whether it is there), those that take
-nothing of what we send in any case; a peer that vanished without a word is found by TCP keep-alive.
+`listen` serves a service on an address; `connect` gives a client its link. An oversized message gets an error
+response and closes the connection. Connections beyond the limit are closed at once. A connection that is idle
+for ``idle`` seconds is closed, unless a call is in progress; a legacy client gets a ping first. A client that
+does not read is closed after the same time. TCP keepalive detects lost connections.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ TCP_IDLE_SECONDS: Final = 300.0
 KEEPALIVE_SECONDS: Final = 60
 KEEPALIVE_INTERVAL: Final = 15
 KEEPALIVE_PROBES: Final = 4
-"""After how much silence the kernel asks whether the peer is still there, how often and how many times."""
+"""TCP keepalive: idle time before the first probe, interval and number of probes."""
 TLS_SECONDS: Final = 10.0
-"""What a client has for its handshake."""
+"""Seconds that a client has for its TLS handshake."""
 
 _KEEPALIVE = (
     ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
@@ -65,7 +65,7 @@ class SocketLink(LineLink, asyncio.BufferedProtocol):
 
 
 def keep_alive(connection: socket.socket | None) -> None:
-    """Have the kernel notice a peer that is gone. Unix sockets need no such thing."""
+    """Enable TCP keepalive, which detects lost peers. Unix sockets do not need it."""
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -75,22 +75,22 @@ def keep_alive(connection: socket.socket | None) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class _Connection(SocketLink):
-    """One accepted connection: it registers with its listener and watches for silence."""
+class _AcceptedConnection(SocketLink):
+    """One accepted connection. It registers with its listener and detects idle clients."""
 
-    def __init__(self, listener: Listener, duplex: Duplex) -> None:
+    def __init__(self, listener: StreamListener, duplex: Duplex) -> None:
         super().__init__(duplex, duplex.limits)
         self.duplex = duplex
         self._listener = listener
         self._idle = None if listener.idle is None else Heartbeat(listener.idle, self._check)
         self._seen = 0
-        self._stalled = 0  # bytes the peer had not taken when we last looked
+        self._stalled = 0  # unsent bytes at the last check
         self._counted = 0  # bytes of an unfinished line that are acquired from the shared limit
 
     def buffer_updated(self, nbytes: int) -> None:
         data = taken(nbytes)
         if not self.chunks and data.lstrip(b" \t")[:1] not in (b"{", b"["):
-            self.abort()  # whatever it speaks, it is not this: HTTP, TLS
+            self.abort()  # another protocol, such as HTTP or TLS
         else:
             self.data_received(data)
             if self._held or self._counted:
@@ -98,11 +98,11 @@ class _Connection(SocketLink):
 
     def _continue(self, data: bytes) -> bytes:
         if self._counted and b"\n" in data:
-            self._count(0)  # it is a message now, and counts as one
+            self._count(0)  # the line is complete and counts as a message now
         return super()._continue(data)
 
     def _count(self, size: int) -> None:
-        """Count ``size`` bytes of an unfinished line; close the connection when there is no room for them."""
+        """Count ``size`` bytes of an unfinished line. Closes the connection if the limit is reached."""
         buffered = self.duplex.endpoint.admission.shared.buffered_bytes
         size = size if size > UNCOUNTED_BYTES else 0
         if buffered.acquire(size - self._counted):
@@ -136,7 +136,7 @@ class _Connection(SocketLink):
     def _check(self) -> bool:
         unsent = self._unsent()
         if self.blocked and unsent >= self._stalled > 0:
-            self.abort()  # it has taken nothing for as long
+            self.abort()  # the client has read nothing since the last check
         elif self._seen == self.chunks and not self.duplex.busy:
             self.close()
         else:
@@ -157,34 +157,34 @@ def _scope(transport: asyncio.BaseTransport) -> Mapping[str, Any]:
     return scope
 
 
-class Listener:
-    """An open door. Close it with `close`; ``address`` says where it is."""
+class StreamListener:
+    """A listening socket with its connections. ``address`` is the bound address; end it with `close`."""
 
     def __init__(self, service: Service, *, connections: int, idle: float | None, grace: float) -> None:
         self.service = service
         self.limit = connections
         self.idle = idle
         self.grace = grace
-        self.connections: set[_Connection] = set()
+        self.connections: set[_AcceptedConnection] = set()
         self._server: asyncio.Server
         self._file: tuple[str, tuple[int, int] | None] | None = None
-        """The Unix socket, and what tells it from another one there."""
+        """Path and identity of the Unix socket file."""
 
-    def accept(self) -> _Connection:
-        # A legacy client that answers in time is not silent.
+    def accept(self) -> _AcceptedConnection:
+        # A legacy client that responds to the ping in time is not idle.
         quiet = None if self.idle is None else self.idle / 2
-        return _Connection(self, accept(self.service, grace=self.grace, untrusted=True, quiet=quiet))
+        return _AcceptedConnection(self, accept(self.service, grace=self.grace, untrusted=True, quiet=quiet))
 
     @property
     def address(self) -> Any:
-        """What the first socket is bound to: (host, port, …), or the path of a Unix socket."""
+        """The bound address of the first socket: (host, port, …), or the path of a Unix socket."""
         return self._server.sockets[0].getsockname()
 
     async def open(
         self, host: str | None, port: int | None, path: str | None, ssl: SSLContext | None
-    ) -> Listener:
+    ) -> StreamListener:
         loop = asyncio.get_running_loop()
-        # A handshake is no connection yet, so its time is all that bounds it.
+        # A handshake is not a connection yet, so only its timeout limits it.
         secured: dict[str, Any] = {} if ssl is None else {"ssl": ssl, "ssl_handshake_timeout": TLS_SECONDS}
         if path is not None:
             bound = unix.bind(path)
@@ -195,7 +195,8 @@ class Listener:
         return self
 
     async def close(self, *, drain: float = 0.0) -> None:
-        """Let nobody in any more, give calls under way ``drain`` seconds, and end every connection."""
+        """Stop accepting, give running calls ``drain`` seconds, and close every connection (graceful
+        shutdown)."""
         self._server.close()
         if self._file is not None:
             unix.remove(*self._file)
@@ -216,36 +217,36 @@ async def listen(
     idle: float | None = TCP_IDLE_SECONDS,
     grace: float = GRACE_SECONDS,
     allow_anonymous: bool = False,
-) -> Listener:
+) -> StreamListener:
     """Serve ``service`` on a TCP port, or on the Unix socket ``path``; with ``ssl`` over TLS.
 
-    There is no authentication but that of TLS client certificates, so without those an address that others can
-    reach needs ``allow_anonymous=True``.
+    Only TLS client certificates can authenticate callers. Without them, an address that other hosts can
+    reach requires ``allow_anonymous=True``.
 
     Raises:
-        TransportError: the address cannot be used, or may not without ``allow_anonymous``.
+        TransportError: the address cannot be used, or requires ``allow_anonymous``.
     """
     if not allow_anonymous and (ssl is None or ssl.verify_mode != CERT_REQUIRED):
-        _check_strangers(service, host, path)
-    listener = Listener(service, connections=connections, idle=idle, grace=grace)
+        _check_callers(service, host, path)
+    listener = StreamListener(service, connections=connections, idle=idle, grace=grace)
     try:
         return await listener.open(host, port, path, ssl)
-    except (OSError, OverflowError) as error:  # the latter: no port has this number
+    except (OSError, OverflowError) as error:  # the latter: the port number is out of range
         raise TransportError(why_not_bound(host, port, path, error, "--tcp"), cause="refused") from None
 
 
-def _check_strangers(service: Service, host: str | None, path: str | None) -> None:
-    """Raises `TransportError`: callers without a certificate could not be told apart, or are not wanted."""
+def _check_callers(service: Service, host: str | None, path: str | None) -> None:
+    """Raise `TransportError` if callers cannot be authenticated but must be."""
     if service.auth is not None:
         raise TransportError(
-            "this server verifies who calls, which TCP can say by client certificates alone: ask for them, or say "
-            "allow_anonymous=True (--allow-anonymous) to let everybody in as nobody",
+            "this server authenticates callers, which TCP supports with client certificates only: require them, "
+            "or set allow_anonymous=True (--allow-anonymous) to accept anonymous callers",
             cause="refused",
         )
     if path is None and not is_loopback(host):
         raise TransportError(
-            f"serving on {host} would let everybody who can reach it call this server: ask for client "
-            "certificates, or say allow_anonymous=True (--allow-anonymous)",
+            f"serving on {host} allows unauthenticated calls from other hosts: require client "
+            "certificates, or set allow_anonymous=True (--allow-anonymous)",
             cause="refused",
         )
 
@@ -256,10 +257,10 @@ async def serve(
     port: int | None = 0,
     *,
     stop: main_loop.Stop | None = None,
-    ready: Callable[[Listener], object] | None = None,
+    ready: Callable[[StreamListener], object] | None = None,
     **options: Any,
 ) -> None:
-    """`listen` with the service's lifespan around it, until cancelled or asked to stop.
+    """Run `listen` within the service's lifespan, until cancelled or asked to stop.
 
     ``ready`` is called when connections are accepted.
     """
@@ -274,7 +275,7 @@ async def serve(
 
 
 def run(service: Service, host: str | None = "127.0.0.1", port: int | None = 0, **options: Any) -> int:
-    """Serve until a signal comes; gives the exit status."""
+    """Serve until a signal. Returns the exit status."""
 
     async def main(stop: main_loop.Stop) -> None:
         await serve(service, host, port, stop=stop, **options)
@@ -292,11 +293,11 @@ async def connect(
     limits: Limits | None = None,
     timeout: float | None = CONNECT_SECONDS,
 ) -> SocketLink:
-    """Connect ``receiver`` to a server; it has been told so when this returns.
+    """Connect ``receiver`` to a server. It has been notified when this returns.
 
     Raises:
-        TransportError: nobody listens there, or TLS failed.
-        RequestTimeout: there was no answer in time (``limit="connect"``).
+        TransportError: no server listens there, or TLS failed.
+        RequestTimeout: the connection was not established in time (``limit="connect"``).
     """
     loop = asyncio.get_running_loop()
     limits = limits or Limits()
@@ -316,7 +317,7 @@ async def connect(
             else:
                 _, made = await loop.create_connection(link, host or "127.0.0.1", port or 0, ssl=ssl)
     except TimeoutError:
-        raise RequestTimeout(f"{where} did not answer within {timeout:g} s", limit="connect") from None
+        raise RequestTimeout(f"{where} did not respond within {timeout:g} s", limit="connect") from None
     except OSError as error:
         raise cannot_connect(where, error) from None
     return made

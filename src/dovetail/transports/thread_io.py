@@ -1,7 +1,7 @@
-"""A thread that reads, and one that writes, for descriptors the event loop cannot wait for.
+"""Reader and writer threads for descriptors that the event loop cannot poll.
 
-These are plain files, the null device, and everything on Windows. The reading thread hands over one chunk at
-a time and waits until it was taken, so no more than that is ever held.
+These are plain files, the null device, and everything on Windows. The reader thread passes on one chunk at a
+time and waits until it was processed, so at most one chunk is buffered (backpressure).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .stream import LineLink, lost_because
 
 
 class FileSource:
-    """The reading half on a thread of its own. Starts paused."""
+    """The reading side with its thread. Starts paused."""
 
     def __init__(self, descriptor: int, link: LineLink) -> None:
         self._descriptor = descriptor
@@ -71,11 +71,11 @@ class FileSource:
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
-            pass  # the loop has ended before the file did
+            pass  # the loop was closed before the file ended
 
 
 class FileSink:
-    """The writing half on a thread of its own."""
+    """The writing side with its thread."""
 
     def __init__(self, descriptor: int, link: LineLink) -> None:
         self._descriptor = descriptor

@@ -1,4 +1,4 @@
-"""Listening Unix sockets: the file of a killed server is replaced, and ours is removed at the end."""
+"""Listening Unix sockets: stale socket files are replaced, and the socket file is removed at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bind(path: str) -> socket.socket:
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """The device and inode of the file at ``path``, which tell it from a later one; None if there is no file."""
+    """Return device and inode of the file at ``path``, which identify it; None if the file does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -34,7 +34,7 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def remove(path: str, bound: tuple[int, int] | None = None) -> None:
-    """Delete the socket file; only if it still is ``bound``, where that is given."""
+    """Delete the socket file, if it still has the identity ``bound`` (if given)."""
     if bound is None or identity(path) == bound:
         try:
             os.unlink(path)

@@ -1,10 +1,11 @@
-"""The client's link over WebSocket: one message per text frame, no task and no queue.
+"""The client link for WebSocket: one message per text frame, without tasks or queues.
 
-The rules of WebSocket are those of the `websockets` package, used without its I/O; bytes go straight from the socket
-to the receiver. The server's side of WebSocket is part of the ASGI application.
+The `websockets` package implements the protocol without I/O; bytes go directly from the socket to the
+receiver. The server side of WebSocket is part of the HTTP application.
 
-A frame may hold several messages separated by newlines (erlmcp's servers do that); we send one each. A ping goes out
-after `WEBSOCKET_PING` seconds, and a connection that does not answer it within as many more is given up.
+A received frame may contain several messages separated by newlines (erlmcp servers send such frames); each
+sent frame has one. A ping is sent every `WEBSOCKET_PING` seconds (heartbeat). A connection without a pong for
+that long is closed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from ..core.channel import Link, Receiver
 from ..drivers.heartbeat import Heartbeat
 from ..errors import RequestTimeout, TransportError
 from ..settings import Limits
-from .http.client.connect_socket import dial
+from .http.client.connect_socket import open_connection
 from .http.client.http_requests import quote, status_advice
-from .http.client.url_parts import shown
+from .http.client.url_parts import displayed
 from .http.client.url_routes import request, route_to
 from .read_buffer import shared_buffer, taken
 from .stream import Waiters, lost_because
@@ -42,21 +43,21 @@ except ImportError:
     raise extras.missing("websockets", "a WebSocket target") from None
 
 WEBSOCKET_PING: Final = 30.0
-"""Seconds between two pings, and those a server has to answer one."""
+"""Seconds between two pings, and the time that a server has to respond to one."""
 WEBSOCKET_CLOSING: Final = 1.0
-"""Seconds the server gets to answer our close frame."""
+"""Seconds that the server has to respond to a close frame."""
 
 SUBPROTOCOLS = ("mcp", "mcp.v1")
-"""Offered in this order: the official one, and erlmcp's."""
+"""Offered in this order: the official name, then that of erlmcp."""
 _QUIET = logging.Logger("dovetail.websocket", logging.WARNING)
-"""What is left of what the library would log: all headers, among them those that authorize us."""
+"""Drops most log records of the library: they contain all headers, including credentials."""
 _CAUSES = {1000: "eof", 1001: "eof", 1002: "protocol", 1003: "protocol", 1007: "protocol", 1009: "protocol"}
 
 
 class WebSocketLink(Link, asyncio.BufferedProtocol):
     """A link that is also the asyncio protocol of its socket. Await `opened` before using it.
 
-    ``where`` is what messages call the server: its address.
+    ``where`` is the name of the server in messages: its address.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._fragments = bytearray()
         self._fragmented = False
         self._crowded: deque[bytes] = deque()
-        """Frames of several messages that wait for their turn."""
-        self._delivered = 0  # bytes of the first of them that are done
+        """Frames with several messages that wait for processing."""
+        self._delivered = 0  # processed bytes of the first one
         self._closing = False
         self._ending = False
         self._over = asyncio.Event()
@@ -126,10 +127,10 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def wait_closed(self) -> None:
-        """Return when the socket is gone."""
+        """Return when the socket is closed."""
         await self._over.wait()
 
-    # --- what asyncio calls ---------------------------------------------------------------------------------------
+    # --- asyncio callbacks ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -137,7 +138,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         request = self._protocol.connect()
         for name, value in self._headers.items():
             if name in request.headers:
-                del request.headers[name]  # else both would be sent
+                del request.headers[name]  # otherwise both would be sent
             request.headers[name] = value
         self._protocol.send_request(request)
         self._flush()
@@ -160,7 +161,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._flush()
 
     def pause_writing(self) -> None:
-        """Whoever does not read is not heard either: the answers to its pings would pile up."""
+        """Pause reading too (backpressure): otherwise the responses to pings would accumulate."""
         self.blocked = True
         self.pause()
 
@@ -179,18 +180,20 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._over.set()
         error = self._reason or (None if exc is None else lost_because(exc, self._where))
         if not self.opened.done():
-            hung_up = TransportError(f"{self._where} hung up before the WebSocket was open", cause="eof")
+            hung_up = TransportError(
+                f"{self._where} closed the connection during the WebSocket handshake", cause="eof"
+            )
             self.opened.set_exception(error or hung_up)
-            self.opened.exception()  # nobody waits for it if TLS inside a tunnel has failed
+            self.opened.exception()  # the caller may not wait for it, if TLS inside a tunnel has failed
         elif not self.opened.cancelled() and self.opened.exception() is None:
             self._reason = error
             if not self._crowded:
                 self._receiver.lost(error)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
     def _shaken(self, response: Response) -> None:
-        """The server answered the handshake."""
+        """Handle the handshake response."""
         if self.opened.done():
             return
         refusal = self._protocol.handshake_exc
@@ -237,7 +240,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._receiver.received(data)
 
     def _deliver_some(self) -> None:
-        """Deliver what fits into one turn of the loop; nothing more is read until all of it is done."""
+        """Deliver the messages of one loop iteration. Reading pauses until all are delivered."""
         data = self._crowded[0]
         end = data.find(b"\n", self._delivered + TURN_BYTES)
         end = len(data) if end < 0 else end
@@ -271,11 +274,11 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         if self._protocol.parser_exc is not None and self._reason is None:
             self._fail(self._protocol.parser_exc)
         if self._protocol.close_expected() and not self._ending:
-            self._ending = True  # once: a server that goes on talking does not put the end off
+            self._ending = True  # set once: further data of the server must not delay the end
             self._close_timer = self._loop.call_later(WEBSOCKET_CLOSING, self.abort)
 
     def _fail(self, error: Exception) -> None:
-        """The server broke the rules of WebSocket; a message that is too large is the common case."""
+        """Handle a violation of the WebSocket protocol; usually a message that is too large."""
         if isinstance(error, PayloadTooBig):
             self._receiver.oversized(self._limits.max_message_bytes)
         if self.opened.done():
@@ -285,11 +288,11 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
 
     def _ping(self) -> bool:
         if self._pinged:
-            self._reason = TransportError("the server does not answer pings any more", cause="idle")
+            self._reason = TransportError("the server does not respond to pings", cause="idle")
             self.abort()
             return False
         if self._protocol.state is not OPEN:
-            return False  # it is closing
+            return False  # the connection is closing
         self._pinged = True
         self._protocol.send_ping(b"")
         self._flush()
@@ -306,33 +309,31 @@ async def connect(
     ssl: tls.SSLContext | bool | None = None,
     proxy: str | bool = True,
 ) -> WebSocketLink:
-    """Connect ``receiver`` to ``url`` (ws or wss); it has been told so when this returns.
+    """Connect ``receiver`` to ``url`` (ws or wss). It has been notified when this returns.
 
-    ``proxy`` is a proxy's URL, False for none, True for what the environment says; it is asked for a tunnel.
+    ``proxy`` is a proxy URL, False for no proxy, True for the environment. The proxy opens a tunnel.
 
     Raises:
-        TransportError: nobody listens there, the handshake was refused, or a header cannot be sent as it is.
+        TransportError: no server listens there, the handshake was refused, or a header is invalid.
         RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
     """
     limits = (limits or Limits()).on_websocket()
     scheme, _, rest = url.partition(":")
     route = route_to(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}", proxy)
-    request(
-        "GET", route, headers or {}, None
-    )  # what our HTTP client would not send, this one does not, either
+    request("GET", route, headers or {}, None)  # refuses what the built-in HTTP client would refuse
     origin, way = route.address.origin, route.proxy
-    where = shown(url) if way is None else f"{shown(url)} (through {way.name})"
+    where = displayed(url) if way is None else f"{displayed(url)} (through {way.name})"
     offered = [Subprotocol(name) for name in SUBPROTOCOLS]
     size = limits.max_message_bytes
     protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=size, logger=_QUIET)
     link = WebSocketLink(receiver, protocol, headers or {}, limits, where)
     try:
         async with asyncio.timeout(timeout):
-            await dial(lambda: link, origin, where, verify=True if ssl is None else ssl, proxy=way)
+            await open_connection(lambda: link, origin, where, verify=True if ssl is None else ssl, proxy=way)
             await link.opened
     except BaseException as error:
         link.abort()
         if not isinstance(error, TimeoutError):
             raise
-        raise RequestTimeout(f"{where} did not answer within {timeout} s", limit="connect") from None
+        raise RequestTimeout(f"{where} did not respond within {timeout} s", limit="connect") from None
     return link

@@ -155,11 +155,11 @@ class HttpOpener(_Opener):
         super().__init__(config)
         self._fetch: Fetch | None = None
         if config.http is not None:
-            from ...transports.http.client.adapters import fetch_by
+            from ...transports.http.client.adapters import fetch_with
 
             if config.ssl is not None or config.proxy is not True:
                 raise ValueError("with http=…, TLS and proxies are settings of that HTTP client")
-            self._fetch = fetch_by(config.http)
+            self._fetch = fetch_with(config.http)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports.http.client.link import StreamableLink

@@ -209,9 +209,9 @@ def _score(request: CreateMessageRequestParams, profile: Profile) -> float:
 
 def _fetch(http: Any) -> Fetch:
     if http is not None:
-        from ...transports.http.client.adapters import fetch_by
+        from ...transports.http.client.adapters import fetch_with
 
-        return fetch_by(http)
+        return fetch_with(http)
     from ...transports.http.client.connection_pool import (
         HttpFetch,  # loaded when a sampler is used the first time
     )

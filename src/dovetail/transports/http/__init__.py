@@ -1,1 +1,1 @@
-"""HTTP in every form the revisions know: Streamable HTTP, HTTP+SSE, WebSocket; server and client side."""
+"""HTTP transports of all revisions: Streamable HTTP, HTTP+SSE, WebSocket; server and client side."""

@@ -1,7 +1,7 @@
 """Serve over HTTP: `serve` in a running event loop, `run` as the program of one process or of several workers.
 
-SIGTERM drains: readiness goes off, event streams end in order, calls get `HttpOptions.shutdown_grace_period`, and the
-exit status is 0.
+SIGTERM starts a graceful shutdown: readiness goes off, event streams are completed, requests in flight get
+`HttpOptions.shutdown_grace_period`, and the exit status is 0.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .server.app import HttpApp
 from .server.custom_routes import reserved_paths
 from .server.ended_sessions import EndedSessions
 from .server.http_exchange import HttpService
-from .server.identity import Identity
+from .server.identity import CallerIdentity
 
 HTTP_INTERRUPTED: Final = 1.0
-"""Seconds calls get to finish after SIGINT: somebody sits there and waits."""
+"""Seconds that requests get to finish after SIGINT, when a user waits at the terminal."""
 HTTP_MARGIN: Final = 5.0
-"""Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
+"""Seconds for each phase of the shutdown before and after the drain; then the process exits in any case."""
 
 _ADDRESS: Final = frozenset(BindAddress.__struct_fields__)
 _OPTIONS: Final = frozenset(HttpOptions.__struct_fields__)
 STORE: Final = "state.db"
 """The file of the store that several workers share if the server has none."""
 METRICS: Final = "metrics"
-"""The folder in which the workers count together."""
+"""The folder for metrics shared by the workers."""
 
 
 class HttpServer:
@@ -67,15 +67,15 @@ class HttpServer:
         watchdog: Watchdog | None = None,
         worker: bool = False,
     ) -> int:
-        """Serve until a signal comes or ``stop`` is requested. Returns the exit status.
+        """Serve until a signal or ``stop``. Returns the exit status.
 
-        ``ready`` is called when connections are accepted, ``stopping`` when the drain begins. A ``worker`` stops
-        accepting as soon as it drains, because other processes accept on the same socket.
+        ``ready`` is called when connections are accepted, ``stopping`` when the drain begins. A ``worker``
+        stops accepting as soon as it drains, because other processes accept on the same socket.
         """
         state, options = self.app.state, self.app.options
         grace = options.shutdown_grace_period
         times = ShutdownTimes(grace, HTTP_MARGIN, min(grace, HTTP_INTERRUPTED), HTTP_MARGIN)
-        drain = 0.0  # when this is cancelled
+        drain = 0.0  # if this is cancelled
         with Signals(self.stop, watchdog, times, repeated=not worker):
             try:
                 await state.start()
@@ -121,15 +121,16 @@ def run(service: HttpService, /, *, workers: int = 1, **options: Any) -> int:
 async def serve(
     service: HttpService, /, *, allow_anonymous: bool = False, quiet: bool = False, **options: Any
 ) -> int:
-    """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
+    """Serve at ``http://host:port/mcp`` until cancelled or stopped by a signal.
 
-    ``uds`` serves on a Unix socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on, and
-    ``client_ca`` asks clients for a certificate, whose subject is the principal. An address beyond loopback needs
-    ``auth``, ``principal`` or ``client_ca``, or ``allow_anonymous=True``. Further options are members of `HttpOptions`.
+    ``uds`` serves on a Unix socket instead of ``host`` and ``port``. ``certfile`` and ``keyfile`` enable TLS.
+    ``client_ca`` requires client certificates, whose subject is the principal. An address other than loopback
+    needs ``auth``, ``principal`` or ``client_ca``, or ``allow_anonymous=True``. Further options are members of
+    `HttpOptions`.
     Returns the exit status: 0, or 130 after SIGINT.
 
     Raises:
-        DovetailError: the address may not be served like this, or an extra is missing.
+        DovetailError: the address must not be served with these options, or an extra is missing.
     """
     address, settings = _split(service, options, allow_anonymous=allow_anonymous)
     bound = address.listen()
@@ -152,7 +153,10 @@ def _run_process(
     *,
     worker: bool = False,
 ) -> int:
-    """Be the process that serves: its end waits neither for threads nor for tasks that ignore their cancellation."""
+    """Run the serving process.
+
+    Its exit waits neither for threads nor for tasks that ignore their cancellation.
+    """
     watchdog = Watchdog()
 
     async def main() -> int:
@@ -170,8 +174,11 @@ def _run_process(
 def _run_workers(
     service: HttpService, address: BindAddress, settings: HttpOptions, count: int, *, quiet: bool
 ) -> int:
-    """Supervise ``count`` workers until a signal. What several processes must not share is made in each of them."""
-    import tempfile  # one process alone needs none of this
+    """Supervise ``count`` workers until a signal.
+
+    Objects that processes cannot share are created in each worker.
+    """
+    import tempfile  # a single process does not need it
 
     from ...stores.store_urls import check
     from .workers import Supervisor
@@ -179,7 +186,7 @@ def _run_workers(
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         share_store(service, folder)
         check(service.store)  # an unusable store is reported once, not by every worker
-        reserved_paths(service, settings, Identity(service, settings))  # so is a route that is never reached
+        reserved_paths(service, settings, CallerIdentity(service, settings))  # so is an unreachable route
 
         def work(ready: Callable[[], None]) -> int:
             app = HttpApp(service, settings, EndedSessions(folder))
@@ -195,7 +202,7 @@ def _run_workers(
             return Supervisor(
                 count,
                 work,
-                # A worker ends by itself before that, unless its watchdog cannot run either.
+                # A worker exits earlier, unless its watchdog cannot run.
                 kill_after=settings.shutdown_grace_period + 2 * HTTP_MARGIN + 1.0,
                 on_ready=output.ready,
                 on_signal=output.stopping,
@@ -207,30 +214,30 @@ def _run_workers(
 
 
 def share_store(service: HttpService, folder: str) -> None:
-    """Give several processes a store that all of them see, unless the server has one.
+    """Create a store that several processes share, unless the server has one.
 
     Raises:
-        DovetailError: the server has one that no other process sees.
+        DovetailError: the store of the server cannot be shared between processes.
     """
     from ...stores.memory_store import MemoryStore
 
     if isinstance(service.store, MemoryStore):
-        raise DovetailError("several workers need a store that all of them see: a file, or Redis")
+        raise DovetailError("several workers need a shared store: SQLite or Redis (--store)")
     if service.store is None:
-        from ...stores.sqlite import SqliteStore  # one process alone needs none
+        from ...stores.sqlite import SqliteStore  # a single process does not need it
 
         service.use_store(SqliteStore(os.path.join(folder, STORE)))
 
 
 def _certificate_owner(scope: Mapping[str, Any]) -> Principal | None:
-    """The subject of the client certificate, which TLS has verified."""
+    """Return the subject of the client certificate, which TLS has verified."""
     from ...auth.server.connection_auth import certificate_principal
 
     return certificate_principal(scope.get("peer_certificate"))
 
 
 class _Output:
-    """The lines that a server prints about itself, unless it is ``quiet``."""
+    """Prints the status lines of a server, unless ``quiet``."""
 
     def __init__(
         self, address: BindAddress, settings: HttpOptions, bound: socket.socket, *, quiet: bool
@@ -253,13 +260,13 @@ def _split(
     """Split the options into the address and the settings of the application, and check both.
 
     Raises:
-        DovetailError: naming what to change.
+        DovetailError: an option is unknown or not allowed.
     """
     if not extras.installed("httptools"):
         raise extras.missing("httptools", "serving HTTP")
     unknown = sorted(options.keys() - _ADDRESS - _OPTIONS)
     if unknown:
-        raise DovetailError(f"serving HTTP has no option {unknown[0]!r}; see HttpOptions")
+        raise DovetailError(f"unknown option {unknown[0]!r} for serving HTTP; see HttpOptions")
     address = BindAddress(**{name: value for name, value in options.items() if name in _ADDRESS})
     settings = HttpOptions(**{name: value for name, value in options.items() if name in _OPTIONS})
     if address.client_ca is not None and settings.principal is None and settings.auth is None:
@@ -270,5 +277,5 @@ def _split(
             f"{address.host} can be reached from other machines, and the server does not authenticate its callers: "
             "give it auth=, or permit that with allow_anonymous=True (--allow-anonymous)"
         )
-    address.ssl_context()  # a certificate that cannot be used is reported before anything starts
+    address.ssl_context()  # reports an unusable certificate before anything starts
     return address, settings

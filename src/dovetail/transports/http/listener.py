@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import ssl
 
 _REMOVES_SOCKETS: Final[bool] = sys.version_info >= (3, 13)
-"""Whether asyncio deletes a Unix socket when it stops to listen there."""
+"""Whether asyncio deletes a Unix socket when it stops listening."""
 
 
 class HttpListener:
@@ -43,7 +43,7 @@ class HttpListener:
         self._server: asyncio.Server
 
     async def start(self) -> None:
-        """Begin to accept connections."""
+        """Start accepting connections."""
         loop: Any = asyncio.get_running_loop()
         options: dict[str, Any] = {"sock": self._bound, "backlog": HTTP_BACKLOG}
         if self._tls is not None:
@@ -53,18 +53,18 @@ class HttpListener:
             self._server = await loop.create_server(self._table.protocol, **options)
             return
         if _REMOVES_SOCKETS and isinstance(loop, asyncio.BaseEventLoop):
-            options["cleanup_socket"] = False  # the file belongs to the process that has bound it
+            options["cleanup_socket"] = False  # the file belongs to the process that bound it
         self._server = await loop.create_unix_server(self._table.protocol, **options)
 
     def stop_accepting(self) -> None:
-        """Accept no further connection. Those that are open may finish what they have begun."""
+        """Accept no more connections. Requests in progress may finish."""
         self._server.close()
 
     async def close(self) -> None:
-        """End all connections: first the idle ones, then the others when they have ended or time is up."""
+        """Close all connections: idle ones first, the others after their response or the timeout."""
         self.stop_accepting()
         try:
-            await asyncio.wait_for(self._table.close(), HTTP_FLUSH)  # a client may read nothing
+            await asyncio.wait_for(self._table.close(), HTTP_FLUSH)  # a client may not read
         except TimeoutError:
             pass
         finally:

@@ -4,7 +4,7 @@ The supervisor binds the listening socket and keeps it open, but accepts nothing
 accepts from it, so a connection that arrives while a worker is replaced is taken by another one, or waits.
 
 ```
-supervisor ── fork ──> worker: reports that it is ready through a pipe of its own
+supervisor ── fork ──> worker: reports that it is ready through a separate pipe
            <─ SIGCHLD ─ worker died: start another one, after a pause that doubles with each early death
            ── signal ─> SIGTERM and SIGINT are forwarded; after ``kill_after`` seconds comes SIGKILL
            ── EOF ────> the supervisor died: its end of one common pipe is closed, and each worker stops
@@ -36,11 +36,11 @@ EARLY_DEATH: Final = 10.0
 FAILED_STARTS: Final = 8
 """Failed starts in a row of one worker after which the supervisor gives up."""
 FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 5.0
+MAX_RESTART_DELAY: Final = 5.0
 """Seconds before a worker that failed to start is started again: the pause doubles each time."""
 
 
-class _Worker:
+class _WorkerProcess:
     """One worker process, and the failed starts of those it replaces."""
 
     def __init__(self, pid: int, ready: int, failures: int) -> None:
@@ -80,7 +80,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._on_signal = on_signal
         self._on_stop = on_stop
-        self._workers: dict[int, _Worker] = {}
+        self._workers: dict[int, _WorkerProcess] = {}
         self._due: list[tuple[float, int]] = []
         """When replacements are started, and how many starts have failed before each."""
         self._served = False
@@ -156,7 +156,7 @@ class Supervisor:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         os.close(report)
-        worker = self._workers[pid] = _Worker(pid, ready, failures)
+        worker = self._workers[pid] = _WorkerProcess(pid, ready, failures)
         self._selector.register(ready, selectors.EVENT_READ, worker)
 
     def _work(self, ready: int, report: int) -> NoReturn:
@@ -192,15 +192,15 @@ class Supervisor:
         time.sleep(self._kill_after)
         exit_now(1)  # the main thread does not react
 
-    def _report(self, worker: _Worker) -> None:
-        """A worker is ready, or has died before it was."""
+    def _report(self, worker: _WorkerProcess) -> None:
+        """A worker is ready, or has exited before."""
         worker.serving = os.read(worker.ready, 1) != b""
         self._forget(worker)
         if worker.serving and not self._served:
             self._served = True
             self._on_ready()
 
-    def _forget(self, worker: _Worker) -> None:
+    def _forget(self, worker: _WorkerProcess) -> None:
         if worker.ready >= 0:
             self._selector.unregister(worker.ready)
             os.close(worker.ready)
@@ -218,19 +218,19 @@ class Supervisor:
                 if self._deadline is None:
                     self._ended(worker, os.waitstatus_to_exitcode(status))
 
-    def _ended(self, worker: _Worker, code: int) -> None:
-        """Plan the replacement of a worker that ended by itself, or give up."""
+    def _ended(self, worker: _WorkerProcess, code: int) -> None:
+        """Schedule the replacement of a worker that exited on its own initiative, or give up."""
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
         now = time.monotonic()
-        failed = code != 0 or not worker.serving  # 0 after it has served: it was told to stop
+        failed = code != 0 or not worker.serving  # 0 after it has served: it was stopped
         failures = worker.failures + 1 if failed and now - worker.started < EARLY_DEATH else 0
         if failed and not self._served:
-            self._give_up(f"worker {worker.pid} {how} before it served anything")
+            self._give_up(f"worker {worker.pid} {how} before it was ready")
         elif failures >= FAILED_STARTS:
             self._give_up(f"worker {worker.pid} {how}: the last {failures} starts failed (crash loop)")
         else:
-            log.warning("worker %d %s; another one is started", worker.pid, how)
-            pause = min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE) if failures else 0.0
+            log.warning("worker died pid=%d reason=%r; starting a replacement", worker.pid, how)
+            pause = min(FIRST_PAUSE * 2 ** (failures - 1), MAX_RESTART_DELAY) if failures else 0.0
             self._due.append((now + pause, failures))
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Supervisor:
     def _kill(self) -> None:
         for pid in self._workers:
             if self._deadline is not None and time.monotonic() >= self._deadline:
-                log.warning("worker %d did not stop in %g s and is killed", pid, self._kill_after)
+                log.warning("worker killed pid=%d reason='did not stop in %gs'", pid, self._kill_after)
             os.kill(pid, signal.SIGKILL)
         for pid in self._workers:
             os.waitpid(pid, 0)
@@ -281,7 +281,7 @@ def _report(report: int) -> None:
     try:
         os.write(report, b"1")
     except OSError:
-        pass  # the supervisor has died; the worker learns of it elsewhere
+        pass  # the supervisor has died; the worker detects that separately
     os.close(report)
 
 

@@ -1,4 +1,4 @@
-"""The client's side of HTTP: links, one origin's requests, and a pool of HTTP/1.1 connections.
+"""HTTP client: links, requests to one origin, and a pool of HTTP/1.1 connections.
 
 Start with `link`.
 """

@@ -1,10 +1,11 @@
-"""HTTP clients that an application brings along, behind `client.fetch`: httpx2 and httpx.
+"""Adapters for HTTP clients that the application provides: httpx2 and httpx.
 
-For those who need what our own client does not do: HTTP/2, a corporate TLS stack, a pool of their own. Theirs are the
-connections, proxies, certificates, cookies and the bound on connections; ours are time limits, redirects, the size of
-what is unpacked, and the words for what goes wrong. A client of theirs is used and never closed.
+They serve applications that need what the built-in client lacks: HTTP/2, a corporate TLS stack, a shared
+pool. The library handles connections, proxies, certificates, cookies and the connection limit. Dovetail
+handles timeouts, redirects, the size of decompressed bodies, and error messages. The application's client is
+never closed.
 
-It is recognised by the name of its type, so that nothing is imported that the application has not imported itself.
+Clients are recognised by the name of their type, so that no library is imported unnecessarily.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 from ....client.http_client import Fetch
 from ....errors import TransportError
 from .connect_socket import unreachable
-from .decompression import Body
-from .url_parts import address_of, shown
+from .decompression import DecompressedBody
+from .url_parts import address_of, displayed
 from .url_routes import ENCODINGS, request, route_to
 
 GOODBYE: Final = 2.0
@@ -38,14 +39,14 @@ _TELLING = (
     ConnectionAbortedError,
     ConnectionResetError,
 )
-"""What lies below a library's own error and says why there is no connection."""
+"""Causes of a library error that explain why there is no connection."""
 
 
-def fetch_by(client: Any) -> Fetch:
-    """What sends requests by ``client``.
+def fetch_with(client: Any) -> Fetch:
+    """Return the `Fetch` that sends requests with ``client``.
 
     Raises:
-        TypeError: it is none of the clients we know, and no `Fetch` either.
+        TypeError: it is not a supported client, and not a `Fetch` either.
     """
     for kind in type(client).__mro__:
         library = kind.__module__.partition(".")[0]
@@ -57,19 +58,19 @@ def fetch_by(client: Any) -> Fetch:
     raise TypeError(f"http must be {ACCEPTED}; not {what}")
 
 
-class Head(NamedTuple):
-    """A library's response whose head has arrived."""
+class LibraryHeaders(NamedTuple):
+    """A library's response whose headers were received."""
 
     status: int
     headers: Mapping[str, str]
     body: AsyncIterator[bytes]
-    """Packed as it came."""
+    """The body, still compressed."""
     close: Callable[[], Awaitable[None]]
-    """Let go of it, read or not."""
+    """Closes the response, read or not."""
 
 
 class LibrarySession:
-    """The requests of one connection; leave it to let go of the answers that are still open."""
+    """The requests of one connection. Leaving it closes the open responses."""
 
     def __init__(self, library: HttpxClient) -> None:
         self.library = library
@@ -86,7 +87,7 @@ class LibrarySession:
             await asyncio.wait(list(self._closing), timeout=GOODBYE)
 
     def pinned(self, addresses: Sequence[str]) -> LibrarySession:
-        """A session for requests to a single host at ``addresses``: httpx would look the name up again."""
+        """Return a session for requests to one host at ``addresses``: httpx would resolve the name again."""
         return _PinnedClient(self.library, addresses).session()
 
     async def __call__(
@@ -101,22 +102,22 @@ class LibrarySession:
         if library.is_closed:
             raise TransportError(f"the {library.name} given as http=… is closed", cause="closed")
         route = route_to(url, proxy=False)
-        request(method, route, headers, None)  # what our own client would not send, others do not, either
+        request(method, route, headers, None)  # refuses what the built-in client would refuse
         where, limit = route.where, asyncio.timeout(timeout)
         try:
             async with limit:
-                sent = _with_ours(headers, route.address.authorization)
+                sent = _merged_headers(headers, route.address.authorization)
                 head = await library.send(method, route.address.url, sent, body)
         except (TimeoutError, *library.errors) as error:
             if limit.expired():
-                raise TransportError(f"{where} did not answer within {timeout} s", cause="timeout") from None
+                raise TransportError(f"{where} did not respond within {timeout} s", cause="timeout") from None
             raise library.explain(error, where, False) from error
         made = LibraryResponse(self, library, head, where)
         self._open.add(made)
         return made
 
-    def let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
-        """Forget ``response``. What is left to close is closed in a task: libraries do it asynchronously."""
+    def release(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
+        """Release ``response``. Remaining work runs in a task, because libraries close asynchronously."""
         self._open.discard(response)
         if closing is not None:
             task = asyncio.get_running_loop().create_task(closing)
@@ -124,10 +125,12 @@ class LibrarySession:
             task.add_done_callback(self._closing.discard)
 
 
-class LibraryResponse(Body):
-    """The answer to one request; see `client.fetch.Response`."""
+class LibraryResponse(DecompressedBody):
+    """The response to one request; see `client.http_client.Response`."""
 
-    def __init__(self, session: LibrarySession, library: HttpxClient, head: Head, where: str) -> None:
+    def __init__(
+        self, session: LibrarySession, library: HttpxClient, head: LibraryHeaders, where: str
+    ) -> None:
         self.status = head.status
         self.headers = head.headers
         self._head = head
@@ -145,25 +148,25 @@ class LibraryResponse(Body):
             data = await anext(self._head.body, None)
         except (TimeoutError, *self._library.errors) as error:
             raise self._library.explain(error, self._where, True) from error
-        if data is None:  # the library has let go of what was read to its end
+        if data is None:  # the library releases a response that was read to its end
             self._closed = True
-            self._session.let_go(self, None)
+            self._session.release(self, None)
         return data
 
     def close(self) -> None:
-        """Let go of the answer; what is still on its way is not waited for."""
+        """Release the response; the rest of it is not awaited."""
         if not self._closed:
             self._closed = True
-            self._session.let_go(self, self._close())
+            self._session.release(self, self._close())
 
     async def _close(self) -> None:
         try:
             await self._head.close()
         except (TimeoutError, *self._library.errors) as error:
-            log.debug("closing an answer of %s: %s", self._where, error)
+            log.debug("response close failed server=%s reason=%s", self._where, error)
 
 
-def _with_ours(headers: Mapping[str, str], authorization: str | None) -> dict[str, str]:
+def _merged_headers(headers: Mapping[str, str], authorization: str | None) -> dict[str, str]:
     given = {name.lower() for name in headers}
     ours = {"Accept-Encoding": ENCODINGS, "Authorization": authorization}
     more = {name: value for name, value in ours.items() if value is not None and name.lower() not in given}
@@ -175,7 +178,10 @@ async def _whole(data: bytes) -> AsyncGenerator[bytes, None]:
 
 
 class HttpxClient:
-    """A `Fetch` by a client of httpx, or of httpx2, which has the same interface. It outlives its sessions."""
+    """A `Fetch` that uses a client of httpx or of httpx2, which has the same interface.
+
+    It outlives its sessions.
+    """
 
     def __init__(self, client: Any, library: str) -> None:
         self._httpx: Any = importlib.import_module(library)
@@ -183,9 +189,9 @@ class HttpxClient:
         self.library = library
         self.name = f"{library}.AsyncClient"
         self.errors = (self._httpx.HTTPError, self._httpx.InvalidURL, OSError, ValueError, RuntimeError)
-        """Everything it may raise."""
+        """Every exception it may raise."""
         self.unconnected: type[Exception] = self._httpx.ConnectError
-        """Raised when there is no connection: nothing was sent."""
+        """Raised if there is no connection: nothing was sent."""
 
     @property
     def is_closed(self) -> bool:
@@ -196,8 +202,8 @@ class HttpxClient:
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
-    ) -> Head:
-        """Send one request; ``name`` is what a certificate has to be for, where ``url`` has an address in its place."""
+    ) -> LibraryHeaders:
+        """Send one request. ``name`` is the host for the certificate if ``url`` contains an address."""
         encoded = [(each.encode(), value.encode()) for each, value in headers.items()]
         more = None if name is None else {"sni_hostname": name}
         request = self.client.build_request(
@@ -207,28 +213,28 @@ class HttpxClient:
         pieces, told = response.aiter_raw(), response.headers
         if (
             response.is_stream_consumed
-        ):  # by a hook of the application; or a transport for tests made it whole
+        ):  # read by a hook of the application, or complete because of a test transport
             pieces, told = _whole(response.content), self._httpx.Headers(told)
-            told.pop("Content-Encoding", None)  # it has been unpacked
+            told.pop("Content-Encoding", None)  # already decompressed
 
         async def close() -> None:
             try:
-                await pieces.aclose()  # a generator: left alone, it would be closed whenever it is collected
+                await pieces.aclose()  # a generator: otherwise it is closed only when garbage-collected
             finally:
                 await response.aclose()
 
-        return Head(response.status_code, told, pieces, close)
+        return LibraryHeaders(response.status_code, told, pieces, close)
 
     def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
-        """``error`` in our words; ``begun`` when the head of the answer was there."""
-        httpx, said = self._httpx, _said(error)
+        """Convert a library error; ``begun`` if the response headers were received."""
+        httpx, said = self._httpx, _message(error)
         match error:
             case httpx.ConnectError():
                 return unreachable(_root(error), where)
             case httpx.ProxyError():
-                return TransportError(f"the proxy to {where} refuses: {said}", cause="proxy")
+                return TransportError(f"the proxy for {where} refused the request: {said}", cause="proxy")
             case httpx.TimeoutException():
-                return TransportError(f"{where} did not answer in time ({said})", cause="timeout")
+                return TransportError(f"{where} did not respond in time ({said})", cause="timeout")
             case httpx.RemoteProtocolError() if "disconnected" in said and not begun:
                 return _broken(where, begun)
             case httpx.RemoteProtocolError() if "closed connection" in said:
@@ -236,13 +242,13 @@ class HttpxClient:
             case httpx.NetworkError() | OSError():
                 return _broken(where, True)
             case httpx.HTTPError() | httpx.InvalidURL() | ValueError():
-                return TransportError(f"{where} cannot be understood: {said}", cause="protocol")
+                return TransportError(f"{where} sent an invalid HTTP response: {said}", cause="protocol")
             case _:
                 return _unusable(self.name, said)
 
 
 class _PinnedClient(HttpxClient):
-    """``inner`` for requests to one host: they go to its ``addresses``, in its name, with its certificate."""
+    """A client for requests to one host: connects to ``addresses``, with its name and certificate."""
 
     def __init__(self, inner: HttpxClient, addresses: Sequence[str]) -> None:
         super().__init__(inner.client, inner.library)
@@ -250,12 +256,12 @@ class _PinnedClient(HttpxClient):
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
-    ) -> Head:
+    ) -> LibraryHeaders:
         wanted = address_of(url)
         secure, name, port = wanted.origin
-        # Their pools know connections by the address alone: one that was made in this name is for no other.
+        # The libraries key connections by address. A connection for this name must not serve another one.
         lines = {"Host": wanted.name, "Connection": "close", **headers}
-        failure: Exception = unreachable(socket.gaierror(socket.EAI_NONAME, "no address"), shown(url))
+        failure: Exception = unreachable(socket.gaierror(socket.EAI_NONAME, "no address"), displayed(url))
         for place in self._addresses:
             host = f"[{place}]" if ":" in place else place
             there = f"http{'s' if secure else ''}://{host}:{port}{wanted.path}"
@@ -266,23 +272,23 @@ class _PinnedClient(HttpxClient):
         raise failure
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 
 def _broken(where: str, begun: bool) -> TransportError:
     if begun:
-        return TransportError(f"{where} broke off its answer", cause="reset")
-    return TransportError(f"{where} closed the connection without an answer", cause="eof")
+        return TransportError(f"{where} closed the connection in the middle of a response", cause="reset")
+    return TransportError(f"{where} closed the connection without a response", cause="eof")
 
 
 def _unusable(name: str, said: str) -> TransportError:
-    """Closed while it was used, or used in another event loop than its own."""
+    """The client was closed while in use, or used in another event loop."""
     return TransportError(f"the {name} given as http=… cannot be used: {said}", cause="closed")
 
 
 def _root(error: BaseException) -> Exception:
-    """What lies below a library's error, as far as it says why there is no connection."""
+    """Return the cause of a library error, if it explains why there is no connection."""
     below: BaseException | None = error
     while below is not None:
         if isinstance(below, _TELLING):

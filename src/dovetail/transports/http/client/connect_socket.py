@@ -1,8 +1,8 @@
-"""Making a connection to a server: directly, or through a proxy.
+"""Connecting to a server: directly, or through a proxy.
 
-A proxy fetches http URLs for us, so nothing but the request line differs. To everything that must not be its
-business (https, WebSocket) it opens a tunnel: we say CONNECT, it says 200, and what follows is the server's. Until
-then it is nobody's: bytes behind that answer, an answer without an end, or none, are the end of the connection.
+A proxy fetches http URLs itself, so only the request line differs. For https and WebSocket it opens a tunnel:
+the client sends CONNECT, the proxy responds with 200, and all further bytes belong to the server. Extra bytes
+after the response, an unterminated response, or none, close the connection.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 from ....errors import TransportError
-from .proxies import Proxy
+from .proxies import HttpProxy
 from .url_parts import Origin
 
 ANSWER_HEAD: Final = 128 << 10
 """Bytes of a head, of trailers, or of anything else in an answer that brings no body."""
 
 
-NEXT_ADDRESS: Final = 0.25
-"""Seconds before the next address of a host is tried beside the first (RFC 8305)."""
+NEXT_ADDRESS_DELAY: Final = 0.25
+"""Seconds before the next address of a host is tried in parallel (RFC 8305)."""
 
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
-"""Reasons of OpenSSL for bytes that are not TLS, such as the response of a plain HTTP server."""
+"""OpenSSL error reasons for data that is not TLS, such as a plain HTTP response."""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: ([\t\x20-\x7e]{0,100})[^\r\n]*)?\r\n").match
 _is_address = re.compile(r"[\d.]+|.*:.*").fullmatch
@@ -37,21 +37,21 @@ _is_address = re.compile(r"[\d.]+|.*:.*").fullmatch
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-async def dial(
+async def open_connection(
     make: Callable[[], P],
     origin: Origin,
     where: str,
     *,
     verify: ssl.SSLContext | bool = True,
-    proxy: Proxy | None = None,
+    proxy: HttpProxy | None = None,
     tunnel: bool = True,
     addresses: Sequence[str] | None = None,
 ) -> P:
-    """Connect a protocol to ``origin``, which messages call ``where``, and return it.
+    """Connect a protocol to ``origin`` (called ``where`` in messages) and return it.
 
-    ``tunnel=False``: the protocol speaks with the proxy itself. ``verify`` may be an `ssl.SSLContext`, or False to
-    trust everybody; it holds for a proxy that is reached by TLS, too. With ``addresses`` the name is not looked up
-    again: somebody has found these to be good, and the next answer may be another (a proxy looks names up itself).
+    ``tunnel=False``: the protocol talks to the proxy itself. ``verify`` may be an `ssl.SSLContext`, or False
+    to accept any certificate; it also applies to a TLS proxy. With ``addresses`` the name is not resolved
+    again: these were checked, and another lookup could return others (a proxy resolves names itself).
 
     Raises:
         TransportError: there is no connection; the cause is refused, unresolved, tls, protocol or proxy.
@@ -82,9 +82,9 @@ async def _connect(
     secure, host, port = origin
     loop = asyncio.get_running_loop()
     options: dict[str, Any] = {"ssl": tls_context(verify), "server_hostname": host} if secure else {}
-    # Who is cancelled in the middle of a race between addresses leaves its winner open: none where there is but one.
+    # Cancelling a race between addresses would leave the winner open, so a single address does not race.
     if isinstance(loop, asyncio.BaseEventLoop) and addresses is None and not _is_address(host):
-        options["happy_eyeballs_delay"] = NEXT_ADDRESS
+        options["happy_eyeballs_delay"] = NEXT_ADDRESS_DELAY
     failure: OSError = socket.gaierror(socket.EAI_NONAME, "no address")
     for place in (host,) if addresses is None else addresses:
         try:
@@ -99,13 +99,13 @@ async def _connect(
 async def _take_over(
     transport: asyncio.Transport, protocol: P, origin: Origin, verify: ssl.SSLContext | bool
 ) -> P:
-    """Give a tunnel to the protocol that it was made for, inside TLS if its server wants that."""
+    """Hand over a tunnel to the protocol it was opened for, with TLS if the server uses it."""
     secure, host, _ = origin
     made: asyncio.Transport | None = transport
     if secure:
         loop = asyncio.get_running_loop()
         made = await loop.start_tls(transport, protocol, tls_context(verify), server_hostname=host)
-    # It may be lost before anybody was told that it was made; nobody will be told of that, either.
+    # The tunnel was lost before the protocol was connected, so the protocol is not notified.
     if made is None or made.is_closing():
         raise ConnectionResetError
     if not secure:
@@ -117,9 +117,12 @@ async def _take_over(
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a way to ``origin``. When ``opened`` is done, the transport waits for another protocol."""
+    """Requests a tunnel to ``origin`` from a proxy.
 
-    def __init__(self, proxy: Proxy, origin: Origin) -> None:
+    When ``opened`` is done, the transport waits for another protocol.
+    """
+
+    def __init__(self, proxy: HttpProxy, origin: Origin) -> None:
         self.opened: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
         self._proxy = proxy
         _, host, port = origin
@@ -149,14 +152,14 @@ class _Tunnel(asyncio.Protocol):
             searched = 0
             self._read(head)
         if self._size > ANSWER_HEAD:
-            self._fail(f"answered CONNECT with more than {ANSWER_HEAD} bytes")
+            self._fail(f"responded to CONNECT with more than {ANSWER_HEAD} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._fail("hung up without an answer to CONNECT")
+        self._fail("closed the connection without a response to CONNECT")
 
     def _read(self, head: bytes) -> None:
-        """One head: that of the answer, or of a hint before it."""
+        """Parse one header block: that of the response, or of an interim response."""
         found = _STATUS(head)
         status = 0 if found is None else int(found[1])
         if found is None or status == 101:
@@ -165,10 +168,10 @@ class _Tunnel(asyncio.Protocol):
             reason = (found[2] or b"").decode().strip()
             self._give_up(refused(self._proxy, status, reason, self._target))
         elif status >= 200 and self._answer:
-            # RFC 9110, 9.3.6: no body comes with it, and the server speaks only when it is spoken to.
-            self._fail("sent more than an answer to CONNECT")
+            # RFC 9110, 9.3.6: the response has no body, and the server does not send first.
+            self._fail("sent data after its response to CONNECT")
         elif status >= 200 and self._transport is not None:
-            self._transport.pause_reading()  # what comes now is for whoever takes over
+            self._transport.pause_reading()  # further data is for the next protocol
             self.opened.set_result(self._transport)
 
     def _fail(self, what: str) -> None:
@@ -177,26 +180,26 @@ class _Tunnel(asyncio.Protocol):
     def _give_up(self, error: TransportError) -> None:
         if not self.opened.done():
             self.opened.set_exception(error)
-            self.opened.exception()  # whoever waited may have stopped waiting: nothing to complain of
+            self.opened.exception()  # marks the exception as retrieved: the caller may have been cancelled
 
 
-def refused(proxy: Proxy, status: int, reason: str, target: str) -> TransportError:
-    """A proxy said no."""
+def refused(proxy: HttpProxy, status: int, reason: str, target: str) -> TransportError:
+    """Return the error for a refusal by a proxy."""
     said = f"HTTP {status} {reason}".rstrip()
     if status != 407:
-        why = f"does not connect to {target}: {said}"
+        why = f"refused to connect to {target}: {said}"
     elif proxy.authorization is None:
-        why = f"wants authorization ({said}): put a user and a password into its URL"
+        why = f"requires authorization ({said}): put user and password into its URL"
     else:
-        why = f"does not accept the user and the password of its URL ({said})"
+        why = f"rejected the user and password of its URL ({said})"
     return TransportError(f"{proxy.name} {why}", cause="proxy")
 
 
-# --- TLS and failures -----------------------------------------------------------------------------------------------
+# --- TLS and errors -----------------------------------------------------------------------------------------
 
 
 def tls_context(verify: ssl.SSLContext | bool) -> ssl.SSLContext:
-    """What a connection is secured with; by default, the certificates of the system or of ``SSL_CERT_FILE``."""
+    """Return the TLS settings; by default with the certificates of the system or of ``SSL_CERT_FILE``."""
     if not isinstance(verify, bool):
         return verify
     return _default_context(verify, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
@@ -204,7 +207,10 @@ def tls_context(verify: ssl.SSLContext | bool) -> ssl.SSLContext:
 
 @lru_cache(maxsize=8)
 def _default_context(verify: bool, file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Made once: reading the certificates of the system takes longer than a call. OpenSSL reads the two variables."""
+    """Return a cached context: loading the system certificates takes longer than a call.
+
+    OpenSSL reads the two variables.
+    """
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     if not verify:
@@ -222,22 +228,22 @@ def _explained(where: str) -> Generator[None]:
 
 
 def unreachable(error: Exception, where: str) -> TransportError:
-    """Why there is no connection, in our words."""
+    """Convert a connection error to a `TransportError`."""
     if isinstance(error, socket.gaierror | UnicodeError):
-        return TransportError(f"the name of {where} cannot be resolved", cause="unresolved")
+        return TransportError(f"cannot resolve the host name of {where}", cause="unresolved")
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
         if error.reason in _NOT_TLS:
             scheme, _, address = where.partition("://")
             plain = {"https": "http", "wss": "ws", "tls": "tcp"}.get(scheme)
             advice = f": write {plain}://{address}" if plain else ""
-            return TransportError(f"{where} answers without TLS{advice}", cause="tls")
-        return TransportError(f"no secure connection to {where}: {error}", cause="tls")
+            return TransportError(f"{where} does not use TLS{advice}", cause="tls")
+        return TransportError(f"TLS connection to {where} failed: {error}", cause="tls")
     if isinstance(error, ConnectionAbortedError | ConnectionResetError):
-        return TransportError(f"{where} broke off the connection before it was made", cause="refused")
+        return TransportError(f"{where} closed the connection during the handshake", cause="refused")
     if isinstance(error, ConnectionRefusedError):
         return TransportError(f"{where} refused the connection", cause="refused")
     if isinstance(error, OSError):
-        # asyncio's own words name all of its addresses
-        why = error.strerror or "none of its addresses takes the connection"
-        return TransportError(f"{where} cannot be reached: {why}", cause="refused")
-    return TransportError(f"{where} is no URL that can be connected to", cause="protocol")
+        # asyncio's message lists all its addresses
+        why = error.strerror or "none of its addresses accepts connections"
+        return TransportError(f"cannot connect to {where}: {why}", cause="refused")
+    return TransportError(f"{where} is not a valid URL to connect to", cause="protocol")

@@ -1,12 +1,12 @@
-"""`client.fetch` by ourselves: a pool of HTTP/1.1 connections that are kept alive, and nothing else.
+"""Connection pool: HTTP/1.1 connections with keep-alive, the built-in implementation of `client.http_client`.
 
-No cookies (a server must not recognise us by anything but its session id), no redirects, no bound on connections:
-that is `Limits.max_outgoing_requests`, and behind a bound of its own, calls that wait for our answer could hold every
-connection that the answer needs. Proxies are those of the environment, or the one that was given (`proxies`).
-Everything that goes wrong is one `TransportError` with its cause in one word: refused, unresolved, tls, eof, reset,
-timeout, protocol, proxy, closed.
+It has no cookies (a server must recognise a client only by its session id) and no redirects. It has no
+connection limit: `Limits.max_outgoing_requests` limits requests. With a limit here, calls that wait for a
+response of this client could block the connection for that response. Proxies come from the environment or
+from the option (`proxies`). Every failure is one `TransportError` with a cause: refused, unresolved, tls,
+eof, reset, timeout, protocol, proxy, closed.
 
-A library was measured in this place and had 40 % of the time of a call; see docs/design/hot-path.md.
+A general HTTP library took 40 % of the time of a call here; see docs/design/hot-path.md.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from msgspec import Struct
 
 from .... import extras
 from ....errors import StateError, TransportError
-from .connect_socket import dial, refused
-from .url_parts import Origin, shown
-from .url_routes import SAFE, Route, request, route_to
+from .connect_socket import open_connection, refused
+from .url_parts import Origin, displayed
+from .url_routes import SAFE, UrlRoute, request, route_to
 
 try:
-    from .http_connection import Connection, HttpResponse
+    from .http_connection import HttpClientConnection, HttpResponse
 except ModuleNotFoundError as error:
     if error.name != "httptools":
         raise
@@ -40,19 +40,19 @@ CONNECTIONS_SPARE: Final = 1000
 
 
 class HttpFetch(Struct, frozen=True, kw_only=True):
-    """Makes pools of connections."""
+    """Creates connection pools."""
 
     verify: ssl.SSLContext | bool = True
-    """False: trust everybody."""
+    """False: accept any certificate."""
     proxy: str | bool = True
-    """A proxy's URL, False for none, True for what the environment says."""
+    """A proxy URL, False for no proxy, True for the environment's."""
 
     def session(self) -> ConnectionPool:
         return ConnectionPool(self.verify, self.proxy)
 
 
 class ConnectionPool:
-    """An open pool; leave it to close its connections. It belongs to the event loop it was entered in."""
+    """An open pool. Leaving it closes its connections. It belongs to the event loop it was entered in."""
 
     def __init__(
         self, verify: ssl.SSLContext | bool, proxy: str | bool, addresses: Sequence[str] | None = None
@@ -60,21 +60,21 @@ class ConnectionPool:
         self._verify = verify
         self._proxy = proxy
         self._addresses = addresses
-        self._unused: defaultdict[Origin, deque[Connection]] = defaultdict(deque)
-        self._open: set[Connection] = set()
+        self._unused: defaultdict[Origin, deque[HttpClientConnection]] = defaultdict(deque)
+        self._open: set[HttpClientConnection] = set()
         self._connecting: set[asyncio.Timeout] = set()
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, UrlRoute] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def pinned(self, addresses: Sequence[str]) -> ConnectionPool:
-        """A pool of its own, for requests to one host that was looked up already; see `dialing.dial`."""
+        """Return a separate pool for requests to one host with checked addresses; see `open_connection`."""
         return ConnectionPool(self._verify, self._proxy, addresses)
 
     @property
     def connections(self) -> int:
-        """Those that are open, and those that are being made."""
+        """Number of connections, including those being opened."""
         return len(self._open) + len(self._connecting)
 
     async def __aenter__(self) -> ConnectionPool:
@@ -93,7 +93,7 @@ class ConnectionPool:
             connection.fail(_closed())
         if self._open and loop is not None:
             self._emptied = loop.create_future()
-            await self._emptied  # asyncio closes a socket in the next turn of the loop
+            await self._emptied  # asyncio closes a socket in the next loop iteration
 
     async def __call__(
         self,
@@ -110,18 +110,18 @@ class ConnectionPool:
         route = self._routes.get(url) or self._find_route(url)
         data = request(method, route, headers, body)
         response: HttpResponse | None = None
-        connection = self._spare(route.address.origin)
+        connection = self._idle_connection(route.address.origin)
         if connection is not None:
             try:
                 response = await connection.request(data, method == "HEAD")
             except TransportError as error:
-                # The server may have closed it just now. What does no harm twice is tried on a new one.
+                # The server may have just closed it. Safe methods are retried on a new connection.
                 if method not in SAFE or error.cause not in ("eof", "reset"):
                     raise
         if response is None:
             connection = await self._connect(route)
             response = await connection.request(data, method == "HEAD")
-        if response.status == 407 and route.relayed and route.proxy is not None:
+        if response.status == 407 and route.forwarded and route.proxy is not None:
             response.close()
             raise refused(route.proxy, 407, "", route.where)
         return response
@@ -133,29 +133,31 @@ class ConnectionPool:
             async with asyncio.timeout(timeout):
                 return await self(method, url, headers, body)
         except TimeoutError:
-            raise TransportError(f"{shown(url)} did not answer within {timeout} s", cause="timeout") from None
+            raise TransportError(
+                f"{displayed(url)} did not respond within {timeout} s", cause="timeout"
+            ) from None
 
-    def _find_route(self, url: str) -> Route:
+    def _find_route(self, url: str) -> UrlRoute:
         if len(self._routes) >= CONNECTIONS_SPARE:
             self._routes.clear()
         route = self._routes[url] = route_to(url, self._proxy)
         return route
 
-    # --- connections ----------------------------------------------------------------------------------------------
+    # --- connections ----------------------------------------------------------------------------------------
 
-    async def _connect(self, route: Route) -> Connection:
+    async def _connect(self, route: UrlRoute) -> HttpClientConnection:
         origin, where = route.address.origin, route.where
-        attempt = asyncio.timeout(None)  # runs out when the session is closed
+        attempt = asyncio.timeout(None)  # expires when the session is closed
         self._connecting.add(attempt)
         try:
             async with attempt:
-                connection = await dial(
-                    lambda: Connection(where, origin, self._put_aside, self._forget),
+                connection = await open_connection(
+                    lambda: HttpClientConnection(where, origin, self._make_idle, self._forget),
                     origin,
                     where,
                     verify=self._verify,
                     proxy=route.proxy,
-                    tunnel=not route.relayed,
+                    tunnel=not route.forwarded,
                     addresses=self._addresses,
                 )
         except TimeoutError:
@@ -166,31 +168,31 @@ class ConnectionPool:
             self._open.add(connection)
         return connection
 
-    def _spare(self, origin: Origin) -> Connection | None:
-        """The connection that was used last, so that the others can grow old."""
+    def _idle_connection(self, origin: Origin) -> HttpClientConnection | None:
+        """Return the most recently used connection, so that the others can expire."""
         unused = self._unused.get(origin)
         while unused:
             connection = unused.pop()
             age = monotonic() - connection.since
-            # An unused connection has nothing to say but that it is over. Looked at every time: a request that is
-            # sent into a closed one fails, and what came unasked would be taken for its answer.
-            fresh = age < CONNECTION_KEPT and age < connection.patience
+            # An unused connection can only receive its end. This is checked every time: a request on a closed
+            # connection fails, and unsolicited data would be taken for its response.
+            fresh = age < CONNECTION_KEPT and age < connection.keep_alive_seconds
             if connection.reusable and fresh and not connection.pending(0):
                 return connection
             connection.abort()
         return None
 
-    def _put_aside(self, connection: Connection) -> None:
+    def _make_idle(self, connection: HttpClientConnection) -> None:
         unused = self._unused[connection.origin]
         connection.since = monotonic()
         unused.append(connection)
         if len(unused) > CONNECTIONS_SPARE:
             unused.popleft().abort()
         if self._timer is None and self._loop is not None:
-            self._timer = self._loop.call_later(CONNECTION_KEPT, self._clear_out)
+            self._timer = self._loop.call_later(CONNECTION_KEPT, self._close_expired)
 
-    def _clear_out(self) -> None:
-        """Close what nobody used for long; look again when the next one may be old."""
+    def _close_expired(self) -> None:
+        """Close connections that were idle for too long; schedule the next check."""
         self._timer = None
         now = monotonic()
         oldest = now
@@ -202,10 +204,10 @@ class ConnectionPool:
             else:
                 del self._unused[origin]
         if self._unused and self._loop is not None:
-            self._timer = self._loop.call_later(CONNECTION_KEPT - (now - oldest), self._clear_out)
+            self._timer = self._loop.call_later(CONNECTION_KEPT - (now - oldest), self._close_expired)
 
-    def _forget(self, connection: Connection) -> None:
-        """It is closed. If it is among the unused, it is passed over there, and goes when it is old."""
+    def _forget(self, connection: HttpClientConnection) -> None:
+        """Remove a closed connection. If it is idle, it is skipped until it expires."""
         self._open.discard(connection)
         if self._emptied is not None and not self._open and not self._emptied.done():
             self._emptied.set_result(None)

@@ -1,4 +1,4 @@
-"""Bodies that come compressed, unpacked piece by piece: a few bytes must not become gigabytes at once."""
+"""Decompression of response bodies in bounded pieces, as protection against decompression bombs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, Final
 
 from ....errors import TransportError
 
-INFLATED_PIECE: Final = 64 << 10
-"""Bytes that a packed answer is unpacked to at a time."""
+DECOMPRESSED_PIECE_BYTES: Final = 64 << 10
+"""Bytes of one piece of decompressed data."""
 INFLATED_FREELY: Final = 4 << 20
-INFLATION: Final = 200
-"""How many times its size a packed answer may become, once it has become that many bytes."""
+MAX_COMPRESSION_RATIO: Final = 200
+"""Maximum compression ratio, applied once this many bytes were decompressed."""
 
 _EITHER = 32 + zlib.MAX_WBITS
-"""Reads the header of gzip or of zlib, whichever is there."""
+"""zlib setting that detects gzip and zlib headers."""
 _BARE = -zlib.MAX_WBITS
-"""Reads what has no header: many servers understand ``deflate`` that way."""
+"""zlib setting for raw deflate, which many servers send as ``deflate``."""
 _MEMBER = 0x1F
-"""The first byte of gzip."""
+"""The first byte of a gzip member."""
 
 
-class Inflater:
-    """Unpacks one body. ``encoding`` is its ``Content-Encoding``.
+class Decompressor:
+    """Decompresses one body. ``encoding`` is its ``Content-Encoding``.
 
     Raises:
-        TransportError: an encoding that was not asked for.
+        TransportError: the encoding was not requested.
     """
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
             raise TransportError(
-                f"the answer is encoded in a way nobody asked for: {encoding[:50]!r}", cause="protocol"
+                f"the response has an unsupported Content-Encoding: {encoding[:50]!r}", cause="protocol"
             )
         self._deflate = encoding == "deflate"
         self._inflate: Any = None
@@ -41,37 +41,37 @@ class Inflater:
         self._taken = self._given = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` unpacks to, in pieces of a bounded size.
+        """Decompress ``data`` and yield pieces of bounded size.
 
         Raises:
-            TransportError: it cannot be unpacked, or becomes too much.
+            TransportError: the data is invalid, or exceeds the maximum ratio.
         """
         self._taken += len(data)
         try:
             while data and (inflate := self._inflate or self._begin(data[0])):
                 for piece in _pieces(inflate, data):
                     self._given += len(piece)
-                    if self._given > max(INFLATED_FREELY, INFLATION * self._taken):
-                        text = f"the packed answer becomes more than {INFLATION} times its size"
+                    if self._given > max(INFLATED_FREELY, MAX_COMPRESSION_RATIO * self._taken):
+                        text = f"the compressed response expands to more than {MAX_COMPRESSION_RATIO} times its size"
                         raise TransportError(text, cause="protocol")
                     yield piece
                 if not inflate.eof:
                     return
                 data, self._inflate = inflate.unused_data, None
         except zlib.error as error:
-            raise TransportError(f"the answer cannot be unpacked: {error}", cause="protocol") from error
+            raise TransportError(f"the response cannot be decompressed: {error}", cause="protocol") from error
 
     def finish(self) -> None:
-        """The body has ended.
+        """Check that the body is complete.
 
         Raises:
-            TransportError: it breaks off in the middle.
+            TransportError: it is truncated.
         """
         if self._inflate is not None:
-            raise TransportError("the packed answer breaks off", cause="reset")
+            raise TransportError("the compressed response is truncated", cause="reset")
 
     def _begin(self, first: int) -> Any:
-        """Make ready for the body, or for one more member of it; what else may follow is padding: None."""
+        """Create the decompressor for the body, or for its next gzip member. None: the rest is padding."""
         if self._begun and first != _MEMBER:
             return None
         self._begun = True
@@ -81,30 +81,33 @@ class Inflater:
 
 def _pieces(inflate: Any, data: bytes) -> Iterator[bytes]:
     while not inflate.eof:
-        piece = inflate.decompress(data, INFLATED_PIECE)
+        piece = inflate.decompress(data, DECOMPRESSED_PIECE_BYTES)
         if piece:
             yield piece
         data = inflate.unconsumed_tail
-        # A full piece may have left something behind, even if all of the input is taken.
-        if not data and len(piece) < INFLATED_PIECE:
+        # A full piece may leave data in the decompressor even if all input was consumed.
+        if not data and len(piece) < DECOMPRESSED_PIECE_BYTES:
             return
 
 
-class Body:
-    """A body that is read once, unpacked if need be; its own iterator, see `chunks`. Whoever has one brings `more`."""
+class DecompressedBody:
+    """A response body that is read once and decompressed on the fly.
+
+    It is its own iterator, see `chunks`. Subclasses implement `more`.
+    """
 
     __slots__ = ()
     encoding: str
-    """Its ``Content-Encoding``, if that is anything."""
-    _inflater: Inflater | None
+    """Its ``Content-Encoding``, or an empty string."""
+    _inflater: Decompressor | None
     _pieces: Iterator[bytes]
 
     async def more(self) -> bytes | None:
-        """The next bytes as they came; None at the end."""
+        """Return the next received bytes; None at the end."""
         raise NotImplementedError
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self:
@@ -112,13 +115,13 @@ class Body:
             if size > limit:
                 raise too_large(limit)
             pieces.append(piece)
-            await asyncio.sleep(0)  # a packed body comes faster than it was sent
+            await asyncio.sleep(0)  # a compressed body expands faster than it was received
         return b"".join(pieces)
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes.
+        """Return an iterator over the body.
 
-        Not a generator: one that is left before its end costs a task of the event loop to close it.
+        It is not a generator: an abandoned generator costs an event loop task to close it.
         """
         return self
 
@@ -134,11 +137,11 @@ class Body:
                 raise StopAsyncIteration
             if not self.encoding:
                 return data
-            # Made for the first piece: how nothing is encoded does not matter.
-            self._inflater = self._inflater or Inflater(self.encoding)
+            # Created with the first piece: an empty body may have any encoding.
+            self._inflater = self._inflater or Decompressor(self.encoding)
             self._pieces = self._inflater.feed(data)
         return piece
 
 
 def too_large(limit: int) -> TransportError:
-    return TransportError(f"the answer exceeds {limit} bytes", cause="protocol")
+    return TransportError(f"the response exceeds {limit} bytes", cause="protocol")

@@ -1,8 +1,9 @@
-"""HTTP requests to URLs that other parties name, bounded in address, size, time and redirects.
+"""Guarded fetch: HTTP requests to URLs that other parties provide, limited in address, size, time and
+redirects.
 
-OAuth metadata, keys, introspection, client documents, OpenAPI descriptions and URL resources are fetched here. A public
-party must not name a private address (SSRF). Every redirect is checked like the first URL. The connection goes to the
-addresses that were checked, so a name that resolves differently later (DNS rebinding) changes nothing.
+OAuth metadata, keys, introspection, client documents, OpenAPI descriptions and URL resources are fetched
+here. A public party must not name a private address (SSRF). Every redirect is checked like the first URL. The
+connection uses the checked addresses, so a later change of the name (DNS rebinding) has no effect.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from urllib.parse import urljoin, urlsplit
 
 from ....client.http_client import Pinnable, Response, Send
 from ....errors import TransportError
-from .address_class import PUBLIC, highest, leads_inside
-from .url_parts import address_of, same_origin, shown
+from .address_class import PUBLIC, more_private, privacy_level
+from .url_parts import address_of, displayed, same_origin
 
 REDIRECTS: Final = 3
 """Redirects of one request that are followed."""
@@ -25,33 +26,35 @@ REDIRECTS: Final = 3
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NETWORK_CAUSES: Final = frozenset({"refused", "unresolved", "tls", "eof", "reset", "proxy", "closed"})
-"""Causes of a `TransportError` that the network is to blame for, and not what the peer sent."""
+"""Causes of a `TransportError` that are network failures, not protocol violations by the peer."""
 
 
 class BlockedAddress(TransportError):
-    """The URL leads to an address that is more private than the party that names it."""
+    """The URL leads to an address that is more private than the party that provided it."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(f"{shown(url)} leads into a private network", cause="blocked")
+        super().__init__(
+            f"{displayed(url)} leads to a private network address; it was blocked", cause="blocked"
+        )
 
 
 class Fetched(NamedTuple):
-    """An answer that was read to its end."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     url: str
-    """Where it came from, after redirects."""
+    """The URL of the response, after redirects."""
 
 
 class AddressGuard:
-    """Lets requests through to addresses that are no more private than that of ``named_by``.
+    """Allows requests to addresses that are not more private than that of ``named_by``.
 
-    A server on this machine may name a URL on this machine; a server on the internet may not. A party without an
-    address, such as a client that says where its metadata is (None), may name public addresses only. Link-local
-    addresses, where clouds have their metadata, are never let through. How private ``named_by`` is, is decided once, by
-    the first lookup that finds it.
+    A server on this machine may name a URL on this machine; a server on the internet may not. A party without
+    an address (None), such as a client with a metadata URL, may name public addresses only. Link-local
+    addresses, where clouds serve metadata, are never allowed. The privacy level of ``named_by`` is determined
+    once, by its first lookup.
     """
 
     def __init__(self, named_by: str | None, *, allow_private: bool) -> None:
@@ -60,23 +63,23 @@ class AddressGuard:
         self._class: int | None = PUBLIC if named_by is None else None
 
     async def addresses(self, url: str) -> list[str] | None:
-        """The addresses that a request to ``url`` may go to; None: any. A name without any has an empty list.
+        """Return the addresses allowed for ``url``; None: any. An unresolvable name returns an empty list.
 
         Raises:
-            BlockedAddress: nothing may be sent there.
+            BlockedAddress: the host is more private than allowed.
         """
         if self._allow_private:
             return None
         addresses = await _look_up(url)
-        found, base = highest(addresses), self._class
+        found, base = privacy_level(addresses), self._class
         if base is None:
             assert self._named_by is not None
             same = _host(url) == _host(self._named_by)
             known = addresses if same else await _look_up(self._named_by)
-            base = highest(known)
+            base = privacy_level(known)
             if known:
                 self._class = base
-        if found != PUBLIC and leads_inside(found, base):
+        if found != PUBLIC and more_private(found, base):
             raise BlockedAddress(url)
         return addresses
 
@@ -94,19 +97,19 @@ async def guarded_fetch(
     check: Callable[[str], object] | None = None,
     send: Send | None = None,
 ) -> Fetched:
-    """Send one request and read the whole answer, whatever its status.
+    """Send one request and read the whole response, whatever its status.
 
     Args:
-        guard: None for a URL that the operator configured, which may lead anywhere.
-        max_bytes: of the body. An error answer (400 and above) with a larger one comes without its body.
+        guard: None for a URL that the operator configured, which is not restricted.
+        max_bytes: of the body. A larger body of an error response (400 and above) is dropped.
         timeout: seconds for everything: lookups, redirects and the body.
-        headers: they go to the origin of ``url``; another origin gets ``Accept`` only.
+        headers: sent to the origin of ``url``; another origin gets ``Accept`` only.
         max_redirects: a request other than GET follows none.
-        check: called with every URL before it is used; what it raises ends the fetch.
+        check: called with every URL before it is used; its exceptions end the fetch.
         send: None for a new pool of connections.
 
     Raises:
-        TransportError: the fetch failed or exceeded a bound; `BlockedAddress` is a subclass.
+        TransportError: the fetch failed or exceeded a limit; `BlockedAddress` is a subclass.
     """
     follow = _Follow(url, guard, max_bytes, method, headers or {}, body, max_redirects, check)
     try:
@@ -118,11 +121,11 @@ async def guarded_fetch(
             async with HttpFetch().session() as own:
                 return await follow.fetch(own)
     except TimeoutError:
-        raise TransportError(f"no answer within {timeout:g} s", cause="timeout") from None
+        raise TransportError(f"no response within {timeout:g} s", cause="timeout") from None
 
 
 class _Follow(NamedTuple):
-    """One request on its way through redirects."""
+    """One request and its redirects."""
 
     url: str
     guard: AddressGuard | None
@@ -140,12 +143,12 @@ class _Follow(NamedTuple):
             if isinstance(found, Fetched):
                 return found
             if self.method != "GET" or not self.max_redirects:
-                raise TransportError(f"refusing the redirect to {shown(found)}", cause="redirect")
+                raise TransportError(f"the redirect to {displayed(found)} is not allowed", cause="redirect")
             url = found
-        raise TransportError(f"it is redirected more than {self.max_redirects} times", cause="redirect")
+        raise TransportError(f"more than {self.max_redirects} redirects", cause="redirect")
 
     async def _once(self, send: Send, url: str) -> Fetched | str:
-        """The answer, or the URL that it redirects to."""
+        """Return the response, or the URL that it redirects to."""
         if self.check is not None:
             self.check(url)
         address_of(url)  # an http or https URL, or an error
@@ -174,16 +177,19 @@ class _Follow(NamedTuple):
 def _location(response: Response, url: str) -> str:
     location = response.headers.get("Location")
     if not location:
-        raise TransportError("it redirects without saying where to", cause="protocol")
+        raise TransportError("the redirect has no Location header", cause="protocol")
     try:
         return urljoin(url, location)
     except ValueError:
-        raise TransportError("it redirects to something that is not a URL", cause="protocol") from None
+        raise TransportError("the Location header of the redirect is not a URL", cause="protocol") from None
 
 
 @asynccontextmanager
 async def _pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Send]:
-    """``send`` for one host at ``addresses``. An application's `Send` that cannot be pinned looks names up itself."""
+    """Restrict ``send`` to one host at ``addresses``.
+
+    An application's `Send` without this feature resolves names itself.
+    """
     if addresses is None or not isinstance(send, Pinnable):
         yield send
     else:
@@ -192,7 +198,7 @@ async def _pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Sen
 
 
 async def _look_up(url: str) -> list[str]:
-    """The addresses of the host of ``url``; empty when the name cannot be resolved here."""
+    """Return the addresses of the host of ``url``; empty if the name cannot be resolved here."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(_host(url), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -1,10 +1,11 @@
-"""One HTTP/1.1 connection of a client: a request goes out in one write, its answer is parsed as it arrives.
+"""One HTTP/1.1 client connection: writes a request at once and parses the response as it arrives.
 
-No task reads: what the socket brings goes through the parser into the answer of the request under way, and whoever
-waits for it is woken. An answer that has arrived whole is read without waiting, and the connection is free for the
-next request before the reader has looked at it. A reader that does not keep up stops the socket, nothing piles up.
+There is no reader task. Received data goes through the parser into the current response, and the waiting
+reader is woken. A response that has arrived completely is read without waiting, and the connection is free
+for the next request immediately. If a reader does not keep up, the socket is paused (backpressure), so that
+nothing accumulates.
 
-What a server may not do ends the connection: speak without being asked, answer twice, send a head without end.
+Protocol violations close the connection: unsolicited data, a second response, an unterminated header block.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from ....errors import TransportError
 from ...read_buffer import shared_buffer
 from ...tcp import keep_alive
 from .connect_socket import ANSWER_HEAD
-from .decompression import Body, Inflater, too_large
+from .decompression import DecompressedBody, Decompressor, too_large
 from .url_parts import Origin
 
-READ_AHEAD: Final = 256 << 10
-"""Bytes of an answer that wait for their reader before the socket is stopped."""
+MAX_UNREAD_BYTES: Final = 256 << 10
+"""Bytes of a response that may wait for their reader before reading from the socket pauses."""
 
-REPEATED_HEADER: Final = 32 << 10
-"""Characters of a header that comes again and again; joining them costs the square of that."""
+MAX_REPEATED_HEADER_LENGTH: Final = 32 << 10
+"""Characters of a repeated header; joining its values has quadratic cost."""
 PIECE_OVERHEAD: Final = 64
-"""Bytes that a piece of a body takes beside its content."""
+"""Memory overhead in bytes of one piece of a body."""
 
 _PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
 
 _NO_PIECES: Iterator[bytes] = iter(())
 
-Free = Callable[["Connection"], None]
+Free = Callable[["HttpClientConnection"], None]
 
 
 class Fields(dict[str, str]):
-    """The headers of an answer, made of their names in lower case; they are looked up without regard to case."""
+    """Response headers with lower-case names; lookup ignores case."""
 
     __slots__ = ()
 
@@ -57,8 +58,8 @@ class Fields(dict[str, str]):
         return super().get(name.lower(), default)
 
 
-class HttpResponse(Body):
-    """The answer to one request; see `client.fetch.Response`."""
+class HttpResponse(DecompressedBody):
+    """The response to one request; see `client.http_client.Response`."""
 
     __slots__ = (
         "_connection",
@@ -76,26 +77,26 @@ class HttpResponse(Body):
     )
 
     headers: Mapping[str, str]
-    """There when `status` is."""
+    """Set together with `status`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HttpClientConnection) -> None:
         self.status = 0
-        """0: its head has not arrived yet."""
+        """0: no headers received yet."""
         self.length = 0
-        """What the head says about the length of the body."""
+        """The length of the body according to the headers."""
         self.encoding = ""
         self.body: deque[bytes] = deque()
         self.size = 0
         self.complete = False
         self.error: TransportError | None = None
         self.waiter: asyncio.Future[None] | None = None
-        """Whoever waits for more of it."""
+        """The future of the reader that waits for more data."""
         self._connection = connection
-        self._inflater: Inflater | None = None
+        self._inflater: Decompressor | None = None
         self._pieces: Iterator[bytes] = _NO_PIECES
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         if self.complete and not self.encoding and self.size <= limit:
             data = self.body[0] if len(self.body) == 1 else b"".join(self.body)
             self.body.clear()
@@ -109,37 +110,37 @@ class HttpResponse(Body):
             if self.complete:
                 return None
             if self.error is not None:
-                raise _again(self.error)
+                raise _copy(self.error)
             await self._connection.more(self)
         data = self.body.popleft()
         self.size -= len(data)
         return data
 
     def close(self) -> None:
-        """Let go of the answer; the connection is cut when the rest of it is still on its way."""
-        # When it is complete, the connection may be somebody else's already.
+        """Release the response. If the rest of it is outstanding, the connection is closed."""
+        # If it is complete, another request may use the connection already.
         if not self.complete:
             self._connection.abort()
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Wake the reader after a change."""
         waiter = self.waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
 
-class Connection(asyncio.BufferedProtocol):
-    """A connection to ``where``, which is its name in messages; ``free`` is told when it can be used again."""
+class HttpClientConnection(asyncio.BufferedProtocol):
+    """A connection to ``where`` (its name in messages). ``free`` is called when it can be used again."""
 
     def __init__(self, where: str, origin: Origin, free: Free, lost: Free) -> None:
         self.origin = origin
         self.since = 0.0
-        """When it was put aside; the pool's business."""
-        self.patience = math.inf
-        """Seconds the server says it keeps an unused connection."""
+        """When it became idle; set by the pool."""
+        self.keep_alive_seconds = math.inf
+        """Seconds for which the server keeps an idle connection open."""
         self.reusable = True
         self.pending: Callable[[int], object] = _nothing
-        """Call it with 0 to know whether anything has come that was not read yet."""
+        """Call it with 0 to check for unread data."""
         self._loop = asyncio.get_running_loop()
         self._where = where
         self._free = free
@@ -154,29 +155,30 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False
         self._buffer = shared_buffer()
 
-    # --- for the pool ---------------------------------------------------------------------------------------------
+    # --- pool interface -------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         return self._transport is not None
 
     async def request(self, data: bytes, bodiless: bool = False) -> HttpResponse:
-        """Send a request and wait for the head of its answer. ``bodiless``: the head is all of it.
+        """Send a request and wait for the response headers. ``bodiless``: the response has no body.
 
         Raises:
-            TransportError: it does not come. Also when the waiting is given up, the connection is cut.
+            TransportError: there is no response. The connection is closed then, and also after a
+                cancellation.
         """
         answer = self._answer = HttpResponse(self)
         self._fields = {}
         self._silent = 0
         self._bodiless = bodiless
         if self._transport is None:
-            raise self._broken("closed the connection without an answer", "eof")
+            raise self._broken("closed the connection without a response", "eof")
         self._transport.write(data)
         try:
             while not answer.status:
                 if answer.error is not None:
-                    raise _again(answer.error)
+                    raise _copy(answer.error)
                 waiter = answer.waiter = self._loop.create_future()
                 await waiter
         except BaseException:
@@ -185,26 +187,26 @@ class Connection(asyncio.BufferedProtocol):
         return answer
 
     async def more(self, answer: HttpResponse) -> None:
-        """Wait until something of ``answer`` arrives, or nothing will any more."""
+        """Wait for more data of ``answer``, or for its end."""
         self._resume()
         waiter = answer.waiter = self._loop.create_future()
         await waiter
 
     def abort(self) -> None:
-        """Cut it."""
+        """Close the connection at once."""
         self.reusable = False
         if self._transport is not None:
             self._transport.abort()
 
     def fail(self, error: TransportError) -> None:
-        """Cut it, and tell whoever waits for an answer why."""
+        """Close the connection and fail the waiting response with ``error``."""
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.error = error
             answer.wake()
         self.abort()
 
-    # --- what asyncio calls ---------------------------------------------------------------------------------------
+    # --- asyncio callbacks ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -218,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         answer = self._answer
         if answer is None:
-            self.abort()  # nobody asked
+            self.abort()  # unsolicited data
             return
         self._silent += nbytes
         try:
@@ -229,16 +231,16 @@ class Connection(asyncio.BufferedProtocol):
         if answer.complete:
             self._finish()
         elif self._silent > ANSWER_HEAD:
-            self.fail(self._broken(f"sent more than {ANSWER_HEAD} bytes that are no body", "protocol"))
+            self.fail(self._broken(f"sent more than {ANSWER_HEAD} bytes of headers", "protocol"))
             return
-        elif answer.size + len(answer.body) * PIECE_OVERHEAD > READ_AHEAD and not self._paused:
+        elif answer.size + len(answer.body) * PIECE_OVERHEAD > MAX_UNREAD_BYTES and not self._paused:
             self._pause()
         waiter = answer.waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def eof_received(self) -> None:
-        """Nothing more will come; asyncio closes the connection."""
+        """Handle the end of the stream; asyncio closes the connection."""
         self.reusable = False
         answer = self._answer
         if answer is not None and answer.status and self._open_ended:
@@ -248,28 +250,28 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._parser = None  # it holds us
+        self._parser = None  # it refers to this object
         self.reusable = False
         self._lost(self)
         if self._answer is not None:
             self.fail(self._why(self._answer, exc))
 
-    # --- what the parser calls ------------------------------------------------------------------------------------
+    # --- parser callbacks -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         answer = self._answer
         if answer is None or answer.complete:
-            self.reusable = False  # more than one answer to one request
+            self.reusable = False  # a second response to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         fields = self._fields
         if fields is None:
-            return  # trailers come after the head, and are of no use
+            return  # trailers are ignored
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         known = fields.get(key)
         if known is not None:
-            if len(known) > REPEATED_HEADER:
-                raise ValueError("one header again and again")
+            if len(known) > MAX_REPEATED_HEADER_LENGTH:
+                raise ValueError("a header is repeated too often")
             text = f"{known}, {text}"
         fields[key] = text
 
@@ -281,12 +283,12 @@ class Connection(asyncio.BufferedProtocol):
         if status < 200:
             if status < 100 or status == 101:
                 raise ValueError(f"status {status}")
-            self._fields = {}  # a hint; the answer is still to come
+            self._fields = {}  # an interim response; the final one follows
             return
         self._fields = None
         coding, length = fields.get("transfer-encoding"), fields.get("content-length")
         if coding is not None and coding.strip().lower() != "chunked":
-            raise ValueError(f"a transfer coding that nobody asked for: {coding[:50]!r}")
+            raise ValueError(f"unsupported Transfer-Encoding: {coding[:50]!r}")
         self._open_ended = coding is None and length is None
         if length is not None:
             answer.length = int(length)
@@ -294,10 +296,10 @@ class Connection(asyncio.BufferedProtocol):
             encoding = fields["content-encoding"].strip().lower()
             answer.encoding = "" if encoding == "identity" else encoding
         if "keep-alive" in fields:
-            self.patience = _patience(fields["keep-alive"])
+            self.keep_alive_seconds = _keep_alive_seconds(fields["keep-alive"])
         answer.headers = Fields(fields)
         answer.status = status
-        if self._bodiless:  # the parser does not know, and waits for the body
+        if self._bodiless:  # the parser would wait for a body
             answer.complete = True
             self.reusable = False
 
@@ -315,15 +317,15 @@ class Connection(asyncio.BufferedProtocol):
             if not self._parser.should_keep_alive():
                 self.reusable = False
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """The answer is whole: the connection is free, or has served its time."""
+        """Complete the response: the connection becomes idle or is closed."""
         self._answer = None
         transport = self._transport
         if transport is None:
             return
-        # What of the request is still to be sent would come before the next one.
+        # An unsent rest of the request would precede the next request.
         if self.reusable and not transport.get_write_buffer_size():
             if self._paused:
                 self._resume()
@@ -342,14 +344,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _why(self, answer: HttpResponse, error: Exception | None) -> TransportError:
-        """Why there is no more of ``answer``."""
+        """Return why there is no more data of ``answer``."""
         if answer.status or self._silent:
-            return self._broken("broke off its answer", "reset")
+            return self._broken("closed the connection in the middle of a response", "reset")
         if error is None:
-            return self._broken("closed the connection without an answer", "eof")
+            return self._broken("closed the connection without a response", "eof")
         if isinstance(error, ssl.SSLError):
-            return self._broken(f"ended the secure connection: {error}", "tls")
-        return self._broken("reset the connection without an answer", "reset")
+            return self._broken(f"closed the TLS connection: {error}", "tls")
+        return self._broken("reset the connection without a response", "reset")
 
     def _broken(self, what: str, cause: str) -> TransportError:
         return TransportError(f"{self._where} {what}", cause=cause)
@@ -360,7 +362,7 @@ def _nothing(timeout: int) -> object:
 
 
 def _watch(descriptor: int) -> Callable[[int], object]:
-    """A function that tells what can be read; made once, because it is called before every request."""
+    """Return a function that checks for readable data; created once, because every request calls it."""
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -368,17 +370,20 @@ def _watch(descriptor: int) -> Callable[[int], object]:
     return lambda timeout: select.select([descriptor], [], [], timeout)[0]
 
 
-def _patience(said: str) -> float:
-    """A ``Keep-Alive`` header in seconds, less what a request needs to get there."""
+def _keep_alive_seconds(said: str) -> float:
+    """Parse a ``Keep-Alive`` header in seconds, minus the transit time of a request."""
     found = _PATIENCE(said)
     return math.inf if found is None else max(int(found[1]) - 1.0, int(found[1]) / 2)
 
 
 def _reason(error: Exception) -> str:
-    """What the parser, or one of our callbacks in it, has against the answer."""
+    """Return the parser's or a callback's reason for rejecting the response."""
     return str(error.__context__ or error)[:200] or type(error).__name__
 
 
-def _again(error: TransportError) -> TransportError:
-    """The same to raise. What is raised holds the frames it went through, and those hold the answer that keeps it."""
+def _copy(error: TransportError) -> TransportError:
+    """Copy an error for raising.
+
+    A raised error refers to its frames, and those to the response that stores it.
+    """
     return TransportError(error.message, cause=error.cause)

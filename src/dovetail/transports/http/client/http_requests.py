@@ -1,6 +1,6 @@
-"""HTTP requests of a client: one origin, authorization, redirects, and statuses turned into errors.
+"""HTTP requests to one origin: authorization, redirects, retries after 401, and statuses as errors.
 
-Credentials never leave the origin they were given for: a redirect to another one is refused, not followed.
+Credentials are never sent to another origin: a redirect there is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ....client.auth import CHALLENGES, AuthRequest
 from ....client.client_config import ClientConfig
 from ....client.http_client import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
-from .url_parts import same_origin, shown
+from .url_parts import displayed, same_origin
 
 ERROR_EXCERPT: Final = 64 << 10
 """Bytes that are read of an answer whose status says it all."""
@@ -22,8 +22,8 @@ REDIRECTS: Final = 3
 """Redirects of one request that are followed."""
 
 
-LONGEST_RETRY_AFTER: Final = 86_400
-"""Seconds; what a server asks for beyond them is cut."""
+MAX_RETRY_AFTER: Final = 86_400
+"""Longest accepted Retry-After in seconds; larger values are reduced to it."""
 
 Patience = Callable[[], AbstractContextManager[None]]
 
@@ -31,10 +31,10 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
 class OriginRequests:
-    """Sends the requests of one connection. Open it first; close it when nothing is under way any more."""
+    """Sends the requests of one connection. Open it first; close it when no request is in progress."""
 
     def __init__(self, config: ClientConfig, fetch: Fetch, patience: Patience) -> None:
-        """``patience`` is entered while an authorization is under way, which may take a user."""
+        """``patience`` is entered during an authorization, which may wait for the user."""
         self.url = config.target.url
         self._patience = patience
         self._headers = config.headers
@@ -53,10 +53,10 @@ class OriginRequests:
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, url: str | None = None
     ) -> Response:
-        """Send one request; redirects inside the origin and renewed authorizations are followed.
+        """Send one request. Redirects within the origin and renewed authorizations are followed.
 
         Raises:
-            TransportError: no answer, or a redirect that must not be followed.
+            TransportError: no response, or a redirect that is not allowed.
         """
         if self._send is None:
             raise StateError("the connection is closed")
@@ -97,26 +97,26 @@ class OriginRequests:
 
     def _redirected(self, target: str, location: str | None, redirects: int) -> str:
         if redirects > REDIRECTS:
-            raise TransportError(f"the server redirects more than {REDIRECTS} times", cause="redirect")
+            raise TransportError(f"more than {REDIRECTS} redirects by the server", cause="redirect")
         if not location:
-            raise TransportError("the server redirects without saying where to", cause="redirect")
+            raise TransportError("the server sent a redirect without a Location header", cause="redirect")
         where = urljoin(target, location)
         if not same_origin(where, self.url):
             raise TransportError(
-                f"refusing a redirect to another origin ({shown(where)}); if it is right, use that URL",
+                f"the redirect to another origin ({displayed(where)}) is not followed; use that URL if it is correct",
                 cause="redirect",
             )
         return where
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """The type of a body, without its parameters."""
+    """Return the media type of a body without parameters."""
     said = headers.get("Content-Type", "")
     return said if said == "application/json" else said.partition(";")[0].strip().lower()
 
 
 async def status_error(response: Response, what: str, body: bytes | None = None) -> StatusError:
-    """The failure that a status stands for. Reads a little of the body for the message."""
+    """Return the error for an HTTP status. Reads the beginning of the body for the message."""
     status = response.status
     headers = response.headers
     if body is None:
@@ -125,23 +125,24 @@ async def status_error(response: Response, what: str, body: bytes | None = None)
     challenge = headers.get("WWW-Authenticate")
     return StatusError(
         status,
-        f"{what} was answered with HTTP {status}{said}{status_advice(status, challenge)}",
+        f"{what} failed with HTTP {status}{said}{status_advice(status, challenge)}",
         retry_after=_seconds(headers.get("Retry-After")),
         challenge=challenge,
     )
 
 
 def status_advice(status: int, challenge: str | None) -> str:
-    """What to do about a status, in parentheses; for 401 and 403 with the reason that the challenge gives."""
+    """Return advice for a status, in parentheses; for 401 and 403 with the reason of the challenge."""
     reason = refusal_reason(status, challenge)
     return _ADVICE.get(status, "") if reason is None else f" (the server refused the authorization: {reason})"
 
 
 def refusal_reason(status: int, challenge: str | None) -> str | None:
-    """Why a server refused the authorization, as its challenge says (RFC 6750, 3); None where it does not."""
+    """Return why the server refused the authorization, from its challenge (RFC 6750, 3); None if it does not
+    say."""
     if status not in (401, 403) or challenge is None:
         return None
-    from ....auth.core.challenge import read  # only clients that are refused need it
+    from ....auth.core.challenge import read  # imported only after a refusal
 
     for one in read(challenge):
         reason = one.parameters.get("error_description") or one.parameters.get("error")
@@ -151,16 +152,16 @@ def refusal_reason(status: int, challenge: str | None) -> str | None:
 
 
 _ADVICE = {
-    401: ' (the server wants authorization: give auth="oauth", or a token)',
-    403: " (the authorization does not suffice)",
-    404: " (is the path of the URL right?)",
+    401: ' (the server requires authorization: set auth="oauth" or a token)',
+    403: " (the authorization is not sufficient)",
+    404: " (check the path of the URL)",
     406: " (it accepts neither JSON nor an event stream)",
-    407: " (a proxy wants authorization)",
+    407: " (a proxy requires authorization)",
 }
 
 
 async def excerpt(response: Response, limit: int = ERROR_EXCERPT) -> bytes:
-    """The first ``limit`` bytes of a body, and what there is of it when it breaks off."""
+    """Return the first ``limit`` bytes of a body, or the part received before it broke."""
     body = bytearray()
     try:
         async for chunk in response.chunks():
@@ -173,7 +174,7 @@ async def excerpt(response: Response, limit: int = ERROR_EXCERPT) -> bytes:
 
 
 def quote(body: bytes, headers: Mapping[str, str]) -> str:
-    """The first words of a body, on one line."""
+    """Quote the beginning of a body on one line."""
     text = " ".join(body[:2000].decode(errors="replace").split())
     kind = media_type(headers)
     return f"{kind + ' ' if kind else ''}{text[:200]!r}"
@@ -181,5 +182,5 @@ def quote(body: bytes, headers: Mapping[str, str]) -> str:
 
 def _seconds(value: str | None) -> float | None:
     said = "" if value is None else value.strip()
-    # Both: some digits are no numbers.
-    return float(min(int(said[:9]), LONGEST_RETRY_AFTER)) if said.isascii() and said.isdigit() else None
+    # Both checks: some Unicode digits are not numbers.
+    return float(min(int(said[:9]), MAX_RETRY_AFTER)) if said.isascii() and said.isdigit() else None

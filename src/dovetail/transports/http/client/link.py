@@ -1,10 +1,11 @@
-"""The client's link over Streamable HTTP, of 2025-03-26 and later.
+"""The client link for Streamable HTTP, revisions 2025-03-26 and later.
 
-Every message is a POST, and each request's answer comes in the response of its own POST, as JSON or as an event
-stream. The exchange runs in the task of whoever asked, so giving up closes it. Legacy sessions add an id on every
-request, a GET stream for what belongs to no request, resumption by ``Last-Event-ID``, and a DELETE at the end.
+Every message is a POST. Each request gets its response in the HTTP response of its POST, as JSON or as an
+event stream. The exchange runs in the caller's task, so cancelling the caller closes it. Legacy sessions add
+a session id header, a GET stream for messages that belong to no request, resumption with ``Last-Event-ID``,
+and a DELETE at the end.
 
-What it shares with the HTTP+SSE of 2024-11-05 (`pair`) is `HttpLink`.
+`HttpLink` is shared with HTTP+SSE of 2024-11-05 (`sse_link`).
 """
 
 from __future__ import annotations
@@ -43,21 +44,20 @@ SHORTEST_RETRY: Final = 0.1
 GOODBYE: Final = 2.0
 """Seconds that the server has to answer the DELETE of a session."""
 HEADER_NAME_KEPT: Final = 256
-"""Characters of a name up to which its headers are kept to be sent again: a gateway is told names by its
-clients."""
+"""Longest name in characters whose headers are cached: clients choose the names that a gateway forwards."""
 
 
-LONGEST_SESSION_ID: Final = 8 << 10
-"""Characters; it goes with every request, and servers limit what they read of a head."""
-STREAM_RETRY: Final = 1.0
-"""Seconds before a broken stream is resumed, when the server named none."""
+MAX_SESSION_ID_LENGTH: Final = 8 << 10
+"""Maximum length in characters; every request contains it, and servers limit header blocks."""
+DEFAULT_STREAM_RETRY: Final = 1.0
+"""Seconds before a broken stream is resumed, if the server sent no retry time."""
 LONGEST_RETRY: Final = 60.0
-STREAM_RESUMES: Final = 10
-"""Resumptions of one stream that bring nothing, before it is given up."""
-UNATTENDED_POST: Final = 30.0
-"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
-UNATTENDED_PAUSES: Final = (0.1, 0.5, 2.0)
-"""Seconds after which such a message is sent again when the connection broke, or the server was short of something."""
+MAX_EMPTY_RESUMES: Final = 10
+"""Consecutive resumptions of one stream without an event, before it is given up."""
+BACKGROUND_POST_TIMEOUT: Final = 30.0
+"""Timeout in seconds for a POST without a waiting caller; it must not occupy a connection forever."""
+BACKGROUND_POST_DELAYS: Final = (0.1, 0.5, 2.0)
+"""Seconds between retries of such a POST after a broken connection or a temporary refusal."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -66,29 +66,29 @@ POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json,
 GET_HEADERS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _NOT_FOUND = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
-"""Errors that some servers send with 404 though they answer the request, which is no end of the session."""
+"""Errors that some servers send with status 404 as the response to a request. They do not end the session."""
 _SESSION_ENDED = frozenset({"session_not_found", "session_expired"})
-"""Errors of servers that name the request, though they have not run it."""
+"""Errors with a request id from servers that did not run the request."""
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
 class _StreamState(Struct, eq=False):
-    """Where an event stream stands: what to resume from, and when."""
+    """The position of an event stream and its retry time."""
 
     last_id: str | None = None
     retry: float | None = None
-    """Seconds the server wants to be left alone; None where it has not said so."""
+    """Retry time in seconds; None if the server sent none."""
     events: int = 0
     opened: bool = False
-    """It was there once, so a 500 now means that it is away; of others it may mean that there is none."""
+    """The stream was open before, so a 500 is temporary; otherwise 500 may mean that there is no stream."""
 
     @property
     def pause(self) -> float:
-        return STREAM_RETRY if self.retry is None else self.retry
+        return DEFAULT_STREAM_RETRY if self.retry is None else self.retry
 
 
 class HttpLink(Link):
-    """What both transports share: the pool, sending aside, and the end."""
+    """Shared by both HTTP transports: the pool, POSTs without a caller, and closing."""
 
     def __init__(self, conversation: Conversation, config: ClientConfig, fetch: Fetch) -> None:
         self._conversation = conversation
@@ -100,16 +100,16 @@ class HttpLink(Link):
 
     @property
     def _revision(self) -> Revision:
-        """What is spoken, also when the conversation is over and only the goodbye is left."""
+        """The current revision, also while the connection is closing."""
         session = self._conversation.endpoint.session
         if session is not None:
             self._spoken = session.revision
         return self._spoken
 
     def send(self, message: bytes) -> None:
-        """POST a notification or an answer; nobody waits for it, but `drain` can."""
+        """POST a notification or a response in the background; `drain` waits for it."""
         if self._closing is None:
-            task = asyncio.get_running_loop().create_task(self._post_aside(message))
+            task = asyncio.get_running_loop().create_task(self._post_in_background(message))
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
 
@@ -118,7 +118,7 @@ class HttpLink(Link):
             await asyncio.wait(list(self._aside))
 
     def pause(self) -> None:
-        """Reading happens in the tasks of those who asked: there is nothing to stop."""
+        """Do nothing: responses are read in the tasks of their callers."""
 
     def resume(self) -> None: ...
 
@@ -137,7 +137,7 @@ class HttpLink(Link):
         try:
             async with asyncio.timeout(GOODBYE):
                 await self.drain()
-                await self._goodbye()
+                await self._end_session()
         except (TimeoutError, DovetailError):
             pass
         for task in list(self._aside):
@@ -145,32 +145,35 @@ class HttpLink(Link):
         await self._requests.close()
         self._conversation.lost(None)
 
-    async def _goodbye(self) -> None:
-        """Tell the server that this is the end, where there is a way to."""
+    async def _end_session(self) -> None:
+        """Notify the server of the end of the session, if the transport supports it."""
 
-    async def _post_aside(self, message: bytes) -> None:
-        """Send what nobody waits for. A server hears an answer or a notification twice without harm, but not never:
-        when the process that was to take it dies or is short of something, another one gets it."""
+    async def _post_in_background(self, message: bytes) -> None:
+        """Send a message without a waiting caller, with retries.
+
+        A repeated response or notification does no harm, but a lost one does. A retry reaches another process
+        if the first one died or is overloaded.
+        """
         try:
-            async with asyncio.timeout(UNATTENDED_POST):
-                for pause in UNATTENDED_PAUSES:
+            async with asyncio.timeout(BACKGROUND_POST_TIMEOUT):
+                for pause in BACKGROUND_POST_DELAYS:
                     try:
-                        if await self._taken(message) != 503:
+                        if await self._post_once(message) != 503:
                             return
                     except TransportError:
                         pass
                     await asyncio.sleep(pause)
-                await self._taken(message)
+                await self._post_once(message)
         except TimeoutError:
-            log.warning("a message was not taken within %s s", UNATTENDED_POST)
+            log.warning("message not accepted timeout=%ss", BACKGROUND_POST_TIMEOUT)
         except DovetailError as error:
-            log.warning("a message could not be sent: %s", error.message)
+            log.warning("message not sent reason=%s", error.message)
 
-    async def _taken(self, message: bytes) -> int:
+    async def _post_once(self, message: bytes) -> int:
         response = await self._post(message, self._headers(None))
         try:
             if response.status >= 400:
-                log.warning("a message was refused with HTTP %s", response.status)
+                log.warning("message refused status=%s", response.status)
             else:
                 await excerpt(response)
             return response.status
@@ -190,10 +193,11 @@ class HttpLink(Link):
         take: Callable[[Event], None],
         enough: Callable[[], bool],
     ) -> None:
-        """Hand the events of a stream to ``take``, a bounded part in one turn of the loop, until it ends or is enough.
+        """Pass the events of a stream to ``take`` until it ends or is complete, a bounded number per loop
+        iteration.
 
         Raises:
-            TransportError: it broke off, or is no event stream.
+            TransportError: it broke, or is not an event stream.
         """
         try:
             async for chunk in chunks:
@@ -210,18 +214,18 @@ class HttpLink(Link):
 
 
 class StreamableLink(HttpLink):
-    """Streamable HTTP. ``session_id`` is the server's name for a legacy session, if it gave one."""
+    """Streamable HTTP. ``session_id`` is the id of a legacy session, if the server assigned one."""
 
     session_id: str | None = None
 
     async def open(self) -> None:
         await self._requests.open()
-        self._conversation.connected(self, self.exchange, self.attend)
+        self._conversation.connected(self, self.exchange, self.keep_stream_open)
 
-    # --- one request ----------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------
 
     async def exchange(self, outgoing: OutgoingRequest) -> None:
-        """POST a request, and read until it is answered."""
+        """POST a request, and read until its response."""
         response = await self._requests.send("POST", self._headers(outgoing), outgoing.data)
         outgoing.status = response.status
         try:
@@ -241,7 +245,7 @@ class StreamableLink(HttpLink):
             response.close()
 
     async def _refused(self, response: Response, outgoing: OutgoingRequest) -> None:
-        """The status says that there is no result; what comes with it may say more."""
+        """Raise the error of a response whose status is an error; its body may be more specific."""
         is_json = media_type(response.headers) == "application/json"
         body = await excerpt(response, self._limits.max_message_bytes if is_json else ERROR_EXCERPT)
         frame = _frame(body)
@@ -251,11 +255,12 @@ class StreamableLink(HttpLink):
         named = error is not None and frame is not None and frame.id == outgoing.id
         answered = named and error is not None and error.code in _NOT_FOUND
         if response.status == 404 and self.session_id is not None and not answered:
-            # Streamable HTTP, Session Management: after the end of a session the server answers 404. It does so
-            # before it runs the request, with or without a body, unless the body is an error of this very request.
+            # Streamable HTTP, Session Management: after the end of a session the server responds with 404. It
+            # does so before it runs the request, with or without a body, unless the body is the error
+            # response to this request.
             self._session_lost(unread=not named or (error is not None and error.kind in _SESSION_ENDED))
         if error is not None:
-            # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
+            # Whatever the status, a JSON-RPC error is more specific. Servers that refuse early send no id.
             reason = refusal_reason(response.status, response.headers.get("WWW-Authenticate"))
             if reason is not None and reason not in error.message:
                 error.message = f"{error.message}: {reason}"
@@ -265,9 +270,9 @@ class StreamableLink(HttpLink):
         raise await status_error(response, outgoing.method, body)
 
     def _session_lost(self, *, unread: bool) -> None:
-        """The server forgot the session."""
+        """Raise `SessionLost` and forget the session."""
         self.session_id = None
-        reason = TransportError("the server ended the session", cause="session")
+        reason = TransportError("the server has ended the session", cause="session")
         self._conversation.lost(reason)
         raise SessionLost(reason.message, cause="session", maybe_executed=not unread)
 
@@ -275,23 +280,23 @@ class StreamableLink(HttpLink):
         stream = _StreamState()
         broken: TransportError | None = None
         try:
-            await self._hear(response, stream, outgoing)
+            await self._read_response(response, stream, outgoing)
         except TransportError as error:
             broken = error
         if outgoing.future.done():
             return
         if self._revision.modern or stream.last_id is None or (broken and broken.cause == "protocol"):
             raise broken or TransportError(
-                f"the server ended the stream of {outgoing.method} without an answer", cause="eof"
+                f"the server ended the stream of {outgoing.method} without a response", cause="eof"
             )
         response.close()
         await self._resume(stream, outgoing)
 
     async def _resume(self, stream: _StreamState, outgoing: OutgoingRequest) -> None:
-        """Go on reading a legacy stream where it broke: by GET, whatever made it."""
+        """Resume a broken legacy stream with GET, whatever request opened it."""
         if outgoing.released is not None and stream.retry is not None:
             await outgoing.released()
-        for _ in range(STREAM_RESUMES):
+        for _ in range(MAX_EMPTY_RESUMES):
             await asyncio.sleep(stream.pause)
             if outgoing.future.done():
                 return
@@ -302,10 +307,10 @@ class StreamableLink(HttpLink):
                 continue
             try:
                 if response.status != 200 or media_type(response.headers) != "text/event-stream":
-                    # What became of the call is not said with it: this is a loss like any other.
-                    refusal = await status_error(response, f"resuming {outgoing.method}")
+                    # The outcome of the call is unknown: treat this like any other connection loss.
+                    refusal = await status_error(response, f"resuming the stream of {outgoing.method}")
                     raise TransportError(refusal.message, cause="broken")
-                await self._hear(response, stream, outgoing)
+                await self._read_response(response, stream, outgoing)
             except TransportError as error:
                 if error.cause in ("broken", "protocol"):
                     raise
@@ -317,8 +322,10 @@ class StreamableLink(HttpLink):
                 break
         raise TransportError(f"the stream of {outgoing.method} broke and could not be resumed", cause="eof")
 
-    async def _hear(self, response: Response, stream: _StreamState, outgoing: OutgoingRequest | None) -> None:
-        """Pass the events of one response on, until it ends or the request is answered."""
+    async def _read_response(
+        self, response: Response, stream: _StreamState, outgoing: OutgoingRequest | None
+    ) -> None:
+        """Pass on the events of one response until it ends or the request has its response."""
         conversation = self._conversation
 
         def take(event: Event) -> None:
@@ -339,10 +346,11 @@ class StreamableLink(HttpLink):
         parser = EventParser(self._limits.on_events().max_message_bytes)
         await self._read_events(response.chunks(), parser, take, answered)
 
-    # --- what belongs to no request -------------------------------------------------------------------------------
+    # --- general stream and DELETE --------------------------------------------------------------------------
 
-    async def attend(self, anew: Callable[[], None]) -> None:
-        """Keep a legacy session's GET stream open until the connection is gone; 405 means there is none."""
+    async def keep_stream_open(self, anew: Callable[[], None]) -> None:
+        """Keep the GET stream of a legacy session open until the connection closes; 405 means that there is
+        none."""
         if not self._revision.modern:
             await _until(self._conversation.gone, self._watch(anew))
 
@@ -357,27 +365,27 @@ class StreamableLink(HttpLink):
             await asyncio.sleep(min(LONGEST_RETRY, stream.pause * 2 ** min(attempts, 6)))
 
     async def _watch_once(self, stream: _StreamState, anew: Callable[[], None]) -> bool:
-        """One GET; False when another one would bring nothing."""
+        """Run one GET. Returns False if another one is pointless."""
         try:
             response = await self._get(stream.last_id)
         except TransportError as error:
-            log.debug("no event stream: %s", error.message)
+            log.debug("no general event stream reason=%s", error.message)
             return True
         try:
             if response.status == 404 and self.session_id is not None:
-                self._conversation.lost(TransportError("the server ended the session", cause="session"))
+                self._conversation.lost(TransportError("the server has ended the session", cause="session"))
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
                 if response.status in _AWAY:
                     return stream.opened or response.status != 500
-                # A server that cannot go on from where we were may well begin anew.
+                # The server cannot resume from this position, but may start a new stream.
                 resumed, stream.last_id = stream.last_id is not None, None
                 return resumed
             stream.opened = True
             if stream.last_id is None:
                 anew()
-            await self._hear(response, stream, None)
+            await self._read_response(response, stream, None)
         except TransportError as error:
-            log.debug("the event stream broke: %s", error.message)
+            log.debug("general event stream closed reason=%s", error.message)
         finally:
             response.close()
         return True
@@ -388,7 +396,7 @@ class StreamableLink(HttpLink):
             headers["Last-Event-ID"] = last_id
         return await self._requests.send("GET", headers)
 
-    async def _goodbye(self) -> None:
+    async def _end_session(self) -> None:
         if self.session_id is None:
             return
         headers = self._session_headers(self._revision)
@@ -396,7 +404,7 @@ class StreamableLink(HttpLink):
         response = await self._requests.send("DELETE", headers)
         response.close()
 
-    # --- headers --------------------------------------------------------------------------------------------------
+    # --- headers --------------------------------------------------------------------------------------------
 
     def _headers(self, outgoing: OutgoingRequest | None) -> dict[str, str]:
         revision = self._revision
@@ -422,13 +430,16 @@ class StreamableLink(HttpLink):
 
 
 def _session_id(headers: Mapping[str, str]) -> str | None:
-    """The id of the session, unless it holds what a header may not: it goes back as it came."""
+    """Return the session id.
+
+    Refuse one with characters that headers do not allow, because it is sent back unchanged.
+    """
     value = headers.get(SESSION_HEADER)
     if not value or not all("!" <= character <= "~" for character in value):
         return None
-    if len(value) > LONGEST_SESSION_ID:
+    if len(value) > MAX_SESSION_ID_LENGTH:
         raise TransportError(
-            f"the server gave a session id of {len(value)} characters; at most {LONGEST_SESSION_ID} are taken",
+            f"the session id of the server has {len(value)} characters; the limit is {MAX_SESSION_ID_LENGTH}",
             cause="protocol",
         )
     return value
@@ -443,14 +454,14 @@ def _frame(body: bytes) -> Frame | None:
 
 def _no_message(body: bytes, response: Response, outgoing: OutgoingRequest) -> TransportError:
     if not body.strip():
-        what = f"{outgoing.method} was answered with HTTP {response.status} and nothing in it"
+        what = f"{outgoing.method} got HTTP {response.status} with an empty body"
     else:
-        what = f"{outgoing.method} was answered with something that is no MCP message: {quote(body, response.headers)}"
+        what = f"{outgoing.method} got a response that is not an MCP message: {quote(body, response.headers)}"
     return TransportError(what, cause="protocol")
 
 
 async def _until(gone: asyncio.Future[Any], work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` in this very task, and stop it when ``gone`` is done. Another task would be one more per client."""
+    """Run ``work`` in the current task, and stop it when ``gone`` is done. This saves one task per client."""
     task = asyncio.current_task()
     assert task is not None
     stopped = False

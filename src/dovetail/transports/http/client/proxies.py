@@ -1,13 +1,13 @@
-"""Which proxy leads to a server: what the application says, or the variables of the environment.
+"""Proxy selection: from the client option or the environment variables.
 
-``http_proxy`` is for http and ws, ``https_proxy`` for https and wss, ``all_proxy`` for both; each may be written in
-capitals, and the small ones win. One that is set and empty says that there is no proxy. In a CGI program
-``HTTP_PROXY`` is a header that anybody may send, so it is not looked at where ``REQUEST_METHOD`` is set.
+``http_proxy`` applies to http and ws, ``https_proxy`` to https and wss, ``all_proxy`` to both. Upper-case
+names work too; lower case takes precedence. An empty value means no proxy. In a CGI program ``HTTP_PROXY`` is
+a request header that any client can set, so it is ignored if ``REQUEST_METHOD`` is set.
 
-``no_proxy`` lists what is reached directly, separated by commas or spaces: ``*`` for everything, a domain with all
-below it, an address, a network such as ``10.0.0.0/8``; ``name:port`` for one port. Names are never resolved for it.
-This machine (``localhost`` and the loopback addresses) is never reached through a proxy of the environment: there,
-the proxy's own loopback would answer.
+``no_proxy`` lists hosts for direct connections, separated by commas or spaces: ``*`` for all, a domain
+including subdomains, an address, a network such as ``10.0.0.0/8``; ``name:port`` for one port. Names are not
+resolved for it. Loopback hosts (``localhost`` and loopback addresses) are never reached through a proxy of
+the environment: it would connect to its own loopback.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 from ....errors import TransportError
 from ..server.guards import is_loopback
-from .url_parts import Origin, address_of, shown
+from .url_parts import Origin, address_of, displayed
 
 _SEPARATORS = re.compile(r"[\s,]+").split
 
 
-class Proxy(NamedTuple):
-    """A proxy for HTTP. ``name`` is what messages call it: without the user and the password it is reached with."""
+class HttpProxy(NamedTuple):
+    """An HTTP proxy. ``name`` is its name in messages, without user and password."""
 
     origin: Origin
     name: str
@@ -35,11 +35,13 @@ class Proxy(NamedTuple):
 
 def proxy_for(
     origin: Origin, setting: str | bool = True, environment: Mapping[str, str] | None = None
-) -> Proxy | None:
-    """The proxy to ``origin``, or None. ``setting`` is a proxy's URL, False for none, True for the environment's.
+) -> HttpProxy | None:
+    """Return the proxy for ``origin``, or None.
+
+    ``setting`` is a proxy URL, False for no proxy, True for the environment.
 
     Raises:
-        TransportError: it is one that we do not speak with.
+        TransportError: the kind of proxy is not supported.
     """
     if isinstance(setting, str):
         return _read_proxy("proxy", setting)
@@ -57,10 +59,10 @@ def proxy_for(
 
 
 def check_proxy(setting: str | bool) -> None:
-    """See whether ``setting`` can be used, before anything is connected.
+    """Check that ``setting`` is usable, before connecting.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is not.
     """
     if isinstance(setting, str):
         try:
@@ -70,7 +72,7 @@ def check_proxy(setting: str | bool) -> None:
 
 
 def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str] | None:
-    # As they are written: where the environment knows no small letters, the small name must not stand for the header.
+    # Compare the names exactly: on systems without case, the lower-case name must not match the CGI header.
     written = frozenset(environment)
     if name in written:
         return name, environment[name]
@@ -80,25 +82,25 @@ def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str] | No
     return capital, environment[capital]
 
 
-def _read_proxy(source: str, text: str) -> Proxy:
-    """A proxy from its URL; one without a scheme is http. ``source`` says where the URL comes from."""
+def _read_proxy(source: str, text: str) -> HttpProxy:
+    """Parse a proxy URL; the default scheme is http. ``source`` names the origin of the URL."""
     url = text.strip() if "://" in text else f"http://{text.strip()}"
     if url.lower().startswith("socks"):
         raise TransportError(
-            f"{source} names a SOCKS proxy ({shown(url)}), which is not supported: name an http or https proxy, or"
-            " give a client that can (Client(http=…))",
+            f"{source} names a SOCKS proxy ({displayed(url)}), which is not supported: use an http or https proxy, or"
+            " pass an HTTP client that supports it (Client(http=…))",
             cause="proxy",
         )
     try:
         address = address_of(url)
     except TransportError:
-        # Not quoted: there may be a password in it.
-        raise TransportError(f"{source} is not the http or https URL of a proxy", cause="proxy") from None
-    return Proxy(address.origin, f"the proxy {shown(url)}", address.authorization)
+        # The URL is not quoted: it may contain a password.
+        raise TransportError(f"{source} is not a valid http or https proxy URL", cause="proxy") from None
+    return HttpProxy(address.origin, f"the proxy {displayed(url)}", address.authorization)
 
 
 def _covers(rule: str, host: str, port: int) -> bool:
-    """Whether one entry of ``no_proxy`` covers ``host`` at ``port``."""
+    """Whether one entry of ``no_proxy`` matches ``host`` at ``port``."""
     if rule == "*":
         return True
     name, only = rule, ""

@@ -1,4 +1,5 @@
-"""The client's link over HTTP+SSE of 2024-11-05: a GET stream for all that comes, a POST for all that goes."""
+"""The client link for HTTP+SSE of 2024-11-05: a GET stream from the server, and a POST for each client
+message."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .url_parts import same_origin
 
 
 class SseLink(HttpLink):
-    """HTTP+SSE of 2024-11-05: the stream is the session, and its end is the end."""
+    """HTTP+SSE of 2024-11-05: the stream is the session; the session ends with it."""
 
     def __init__(self, conversation: Conversation, config: ClientConfig, fetch: Fetch) -> None:
         super().__init__(conversation, config, fetch)
@@ -29,10 +30,10 @@ class SseLink(HttpLink):
         self._reader: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Open the stream; the first event says where to POST.
+        """Open the stream; its first event contains the URL for POSTs.
 
         Raises:
-            TransportError: this URL has no such stream, or it points to another origin.
+            TransportError: the URL has no such stream, or the POST URL has another origin.
         """
         await self._requests.open()
         try:
@@ -42,7 +43,7 @@ class SseLink(HttpLink):
             chunks = response.chunks()
             await self._read_events(chunks, self._parser, self._take, lambda: self._endpoint is not None)
             if self._endpoint is None:
-                raise TransportError("the event stream ended before it named its endpoint", cause="eof")
+                raise TransportError("the event stream ended before its endpoint event", cause="eof")
         except BaseException:
             if self._response is not None:
                 self._response.close()
@@ -60,7 +61,9 @@ class SseLink(HttpLink):
     def _resolve(self, data: bytes) -> str:
         url = urljoin(self._requests.url, data.decode(errors="replace").strip())
         if not same_origin(url, self._requests.url):
-            raise TransportError("the server names an endpoint on another origin; refused", cause="redirect")
+            raise TransportError(
+                "the endpoint event of the server has another origin; it is refused", cause="redirect"
+            )
         return url
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
@@ -72,14 +75,14 @@ class SseLink(HttpLink):
         self._conversation.lost(error)
 
     async def exchange(self, outgoing: OutgoingRequest) -> None:
-        """POST a request; its answer comes on the stream."""
+        """POST a request; its response arrives on the stream."""
         headers = {**self._headers(None), **(outgoing.headers or {})}
         response = await self._post(outgoing.data, headers)
         outgoing.status = response.status
         try:
             if response.status == 404:
-                # The server has forgotten the session of this stream: nothing will be answered on it any more.
-                reason = TransportError("the server ended the session", cause="session")
+                # The server has no session for this stream: no further response will arrive on it.
+                reason = TransportError("the server has ended the session", cause="session")
                 self._conversation.lost(reason)
                 raise SessionLost(reason.message, cause="session", maybe_executed=False)
             if response.status >= 300:

@@ -1,4 +1,4 @@
-"""A URL taken apart: whom to connect to, and what to ask for there."""
+"""URL parsing: the origin to connect to, and the request target."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _PATH = "/%:@!$&'()*+,;=~-._"
 _QUERY = _PATH + "?[]"
 
 Origin = tuple[bool, str, int]
-"""Whether it is secure, host, port: what a connection leads to."""
+"""Whether TLS is used, host, port: what a connection is opened to."""
 
 
-class Address(NamedTuple):
-    """Where a request goes."""
+class UrlParts(NamedTuple):
+    """The destination of a request."""
 
     origin: Origin
     path: str
-    """Path and query, as the request line has them."""
+    """Path and query, as in the request line."""
     name: str
-    """Host and port, as the ``Host`` header has them."""
+    """Host and port, as in the ``Host`` header."""
     authorization: str | None
-    """What a URL with a user and a password stands for."""
+    """Authorization header for the user and password of the URL."""
 
     @property
     def url(self) -> str:
@@ -33,17 +33,17 @@ class Address(NamedTuple):
         return f"http{'s' if self.origin[0] else ''}://{self.name}{self.path}"
 
 
-def address_of(url: str) -> Address:
-    """Take ``url`` apart.
+def address_of(url: str) -> UrlParts:
+    """Parse ``url``.
 
     Raises:
-        TransportError: it is no http or https URL.
+        TransportError: it is not an http or https URL.
     """
     try:
         return _address(urlsplit(url))
     except ValueError:
-        # Without its reason, which quotes the URL: a password with a slash in it is taken for a port.
-        raise TransportError(f"{shown(url)} is no URL that can be connected to", cause="protocol") from None
+        # The reason quotes the URL, and with it a password that contains a slash, so it is left out.
+        raise TransportError(f"{displayed(url)} is not a valid URL to connect to", cause="protocol") from None
 
 
 def same_origin(one: str, other: str) -> bool:
@@ -54,8 +54,8 @@ def same_origin(one: str, other: str) -> bool:
         return False
 
 
-def shown(url: str) -> str:
-    """``scheme://host:port`` of a URL, which is all of it that may appear in a message."""
+def displayed(url: str) -> str:
+    """Return ``scheme://host:port`` of a URL, the only parts that messages may contain."""
     try:
         parts = urlsplit(url)
         if parts.port is None and parts.hostname is None:
@@ -65,20 +65,20 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _address(parts: SplitResult) -> Address:
+def _address(parts: SplitResult) -> UrlParts:
     port = _PORTS.get(parts.scheme, -1)
     host = parts.hostname or ""
     if not host.isascii():
         host = host.encode("idna").decode()
     if port < 0 or not host or any(not "!" <= each <= "~" for each in host):
         raise ValueError(parts)
-    # The zone of an address means something on this machine only (RFC 6874).
+    # The zone of an address is valid on this machine only (RFC 6874).
     name = f"[{host.partition('%')[0]}]" if ":" in host else host
     if parts.port is not None and parts.port != port:
         port = parts.port
         name = f"{name}:{port}"
     path = quote(parts.path, safe=_PATH) or "/"
-    return Address(
+    return UrlParts(
         origin=(parts.scheme == "https", host, port),
         path=f"{path}?{quote(parts.query, safe=_QUERY)}" if parts.query else path,
         name=name,

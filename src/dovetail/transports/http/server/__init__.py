@@ -1,4 +1,4 @@
-"""The server's side of HTTP: every revision on one URL, the HTTP+SSE pair, WebSocket.
+"""HTTP server side: every revision on one URL, HTTP+SSE, WebSocket.
 
 Start with `app`; then `stateless_handler` (2026-07-28) and `session_handler` (sessions).
 """

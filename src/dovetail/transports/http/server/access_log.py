@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
-from .http_exchange import JSON_TYPE, Exchange, Headers, Sink
+from .http_exchange import JSON_TYPE, Exchange, Headers, ResponseSink
 
 log = logging.getLogger("dovetail.access")
 
@@ -69,6 +69,6 @@ class LoggedExchange:
         self._answered(200)
         return self._exchange.reply(body)
 
-    def stream(self, headers: Headers = ()) -> Sink:
+    def stream(self, headers: Headers = ()) -> ResponseSink:
         self._answered(200)
         return self._exchange.stream(headers)

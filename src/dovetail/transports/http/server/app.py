@@ -1,10 +1,10 @@
-"""Every revision on one URL.
+"""The HTTP application: every revision on one URL.
 
-The order of checks for a POST: may this caller call at all (`guards`), is the body small enough, is it a message,
-which era does it belong to; then `stateless_handler` or `session_handler` answers. HTTP+SSE of 2024-11-05 has paths of
-its own. Requests and responses go through `http_exchange`, which `asgi` and the built-in server implement.
+A POST passes these checks in order: the guards (`guards`), the size of the body, JSON-RPC, the era. Then
+`stateless_handler` or `session_handler` serves it. HTTP+SSE of 2024-11-05 has its own paths. Requests and
+responses go through `http_exchange`, which `asgi` and the built-in server implement.
 
-The server is started by whichever comes first, the lifespan of the ASGI server or a request.
+The lifespan of the ASGI server or the first request starts the service, whichever is first.
 """
 
 from __future__ import annotations
@@ -31,11 +31,22 @@ from .app_state import AppParts, AppState
 from .body_reader import BodyReader, Work
 from .custom_routes import CustomRoutes, reserved_paths
 from .ended_sessions import EndedSessions
-from .event_streams import crowded
+from .event_streams import stream_refusal
 from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
 from .health_routes import HealthRoutes
-from .http_exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
-from .identity import Identity, status_of_stranger, until_expiry
+from .http_exchange import (
+    CLOSE,
+    GONE,
+    Exchange,
+    Headers,
+    HttpService,
+    PostedMessage,
+    RequestHeaders,
+    Socket,
+    refuse,
+    refused_by_address,
+)
+from .identity import CallerIdentity, status_of_stranger, until_expiry
 from .session_handler import SESSION_HEADER, SessionHandler
 from .stateless_handler import StatelessHandler
 
@@ -48,15 +59,15 @@ PAGE_BYTES: Final = 64 << 10
 """Bytes of a form or registration that is posted to us."""
 
 
-USUAL_HEADS: Final = 256
-"""Combinations of headers remembered as good, so that the usual request costs one look-up."""
+CACHED_HEADERS: Final = 256
+"""Number of cached header combinations that passed the checks."""
 USUAL_HEAD_BYTES: Final = 4 << 10
-"""How large a combination of headers is remembered."""
+"""Largest header block that is cached."""
 
 Route = Callable[[Exchange], Awaitable[bool]]
-"""Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
+"""Serves an exchange. Returns True for a POST to the endpoint whose body is still to be read."""
 BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal, *GONE)
-"""Why there is no body to be had."""
+"""Exceptions that mean that a request has an incomplete body."""
 
 
 class HttpApp:
@@ -70,14 +81,14 @@ class HttpApp:
         self._admission = service.admission
         self._header_bytes = service.limits.max_header_bytes
         self._guard = Guard(options)
-        self._usual: set[Any] = set()
-        """Heads that were found good: the usual request costs one look-up."""
+        self._checked_headers: set[Any] = set()
+        """Header combinations that passed the checks, so that most requests cost one lookup."""
         self.buffered = service.admission.shared.buffered_bytes
         """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
         self.max_websocket_message_bytes = service.limits.on_websocket().max_message_bytes
         self._bodies = BodyReader(service.limits.max_message_bytes, options.body_timeout, self.buffered)
         self._doors = address_checks(service.middleware)
-        self.identity = Identity(service, options)
+        self.identity = CallerIdentity(service, options)
         runner = Runner(service, service.limits, running=service.admission.shared.requests)
         self.state = state = AppState(service, options, self._bodies, runner)
         parts = AppParts(
@@ -87,9 +98,9 @@ class HttpApp:
         self.stateless_handler = state.stateless_handler = StatelessHandler(parts)
         self._parts = parts
         if self.session_handler.shared is not None:
-            self._sse_transport()  # other processes pass messages on to it
+            self._sse_transport()  # other processes forward messages to it
         self._custom_routes = CustomRoutes(
-            service, self.identity, doors=self._doors, enter=self._entered, read=self._read
+            service, self.identity, doors=self._doors, enter=self._admitted, read=self._read
         )
         health = HealthRoutes(service, state, self._guard)
         found = reserved_paths(service, options, self.identity)
@@ -117,7 +128,7 @@ class HttpApp:
         self._routes = {path: answers[who] for path, who in found.items()}
 
     async def handle(self, exchange: Exchange) -> None:
-        """Answer one request. The path of nearly every one: what could be a call of its own is written out."""
+        """Serve one request. This is the hot path, so function calls are inlined."""
         access_log = self._access_log
         if access_log is not None and not access_log.has(exchange):
             await access_log.handle(exchange)
@@ -129,16 +140,16 @@ class HttpApp:
         )  # fmt: skip
         try:
             if not (
-                key in self._usual
+                key in self._checked_headers
                 and exchange.method == "POST"
                 and exchange.plain
                 and not self.state.draining
-            ) and not await self._enter(exchange, key):
+            ) and not await self._check_uncached(exchange, key):
                 return
             for shut, door in self._doors:
-                if shut and await kept_out(exchange, self._admission, door):
+                if shut and await refused_by_address(exchange, self._admission, door):
                     return
-            principal = await self.identity.of(exchange) if self.identity.asked else None
+            principal = await self.identity.principal_of(exchange) if self.identity.authenticates else None
             task = current_task(self.state.loop)
             assert task is not None
             bodies = self._bodies
@@ -158,7 +169,7 @@ class HttpApp:
                 routing = RoutingHeaders(get("mcp-protocol-version"), get("mcp-method"), get("mcp-name"))
             else:
                 routing = exchange.routing()
-            if self.state.draining:  # it was not when the head came
+            if self.state.draining:  # shutdown may have started after the headers were received
                 await self._refuse(exchange, ShuttingDown(), 503)
             elif not (
                 routing.version in self._admission.modern
@@ -168,7 +179,9 @@ class HttpApp:
                     else is_modern(UNSET, routing.version)
                 )
             ):
-                await self.session_handler.post(Posted(exchange, body, frame, routing, principal, task))
+                await self.session_handler.post(
+                    PostedMessage(exchange, body, frame, routing, principal, task)
+                )
             elif type(frame) is not Frame or frame.method is UNSET:
                 await self._refuse_modern(exchange, frame)
             else:
@@ -181,23 +194,24 @@ class HttpApp:
                     "modern-header-on-legacy"
                 ):
                     await self.session_handler.post(
-                        Posted(exchange, body, frame, RoutingHeaders(), principal, task)
+                        PostedMessage(exchange, body, frame, RoutingHeaders(), principal, task)
                     )
                 else:
                     await self._not_called(exchange, admitted)
         except DovetailError as error:
-            # Only `identity` raises here, and it is asked before anything is sent.
+            # Only `identity` raises here, before anything is sent.
             await self._refuse_stranger(exchange, error)
         finally:
             if exchange.held:
                 self.buffered.release(exchange.held)
 
-    # --- what every request passes --------------------------------------------------------------------------
+    # --- checks of every request ----------------------------------------------------------------------------
 
-    async def _enter(self, exchange: Exchange, key: tuple[Any, ...]) -> bool:
-        """Check a request whose head has not been seen before, and remember it if it is good.
+    async def _check_uncached(self, exchange: Exchange, key: tuple[Any, ...]) -> bool:
+        """Check a request whose headers are not cached, and cache them if they pass.
 
-        True when it is a POST to the endpoint, which is still to be read; everything else has been answered.
+        Returns True for a POST to the endpoint, whose body is still to be read. Everything else was responded
+        to.
         """
         route = self._routes.get(exchange.path) or self._custom_routes.find(exchange.path)
         if route is None and exchange.path == "/" and self._sent_by_browser(exchange):
@@ -221,14 +235,14 @@ class HttpApp:
         return await route(exchange)
 
     async def _start(self) -> DovetailError | None:
-        """Start the server; what to tell the client when the author's lifespan failed, and nothing more."""
+        """Start the service. Returns the error for the client if the lifespan failed, without details."""
         try:
             await self.state.start()
-        except Exception:  # noqa: BLE001  whatever it was, it is in the log
+        except Exception:  # noqa: BLE001  it was logged
             return mask("the start of the server")
         return None
 
-    def _remember(self, head: Head, key: tuple[Any, ...]) -> None:
+    def _remember(self, head: RequestHeaders, key: tuple[Any, ...]) -> None:
         headers = head.headers
         plain = not self.options.cors or "origin" not in headers
         if (
@@ -238,16 +252,16 @@ class HttpApp:
             and unreadable(headers) is None
             and parse_accept(headers.get("accept")) & self._wanted == self._wanted
         ):
-            if len(self._usual) >= USUAL_HEADS:
-                self._usual.clear()  # whoever sends others each time has no lasting claim
-            self._usual.add(key)
+            if len(self._checked_headers) >= CACHED_HEADERS:
+                self._checked_headers.clear()  # a client with changing headers must not fill the cache
+            self._checked_headers.add(key)
 
     @property
     def _wanted(self) -> int:
         return JSON if self.options.json_only else JSON | EVENTS
 
-    async def _entered(self, exchange: Exchange, methods: str = guards.METHODS) -> bool:
-        """Whether the caller may go on; if not it has been told."""
+    async def _admitted(self, exchange: Exchange, methods: str = guards.METHODS) -> bool:
+        """Check the caller. Returns False if the request was refused."""
         headers = exchange.headers
         refusal = self._guard.refusal(exchange.local, headers)
         if refusal is not None:
@@ -267,44 +281,47 @@ class HttpApp:
     # --- the endpoint ---------------------------------------------------------------------------------------
 
     async def _endpoint(self, exchange: Exchange) -> bool:
-        if not await self._entered(exchange):
+        if not await self._admitted(exchange):
             return False
         method = exchange.method
         if method == "POST":
             return await self._readable(exchange, self._wanted)
         legacy = self._is_legacy(exchange)
         if method == "GET" and exchange.headers.get("upgrade", "").lower() == "websocket":
-            # On a host that has some this would have come in as a socket.
+            # Where WebSockets are available this request is a `Socket`.
             await exchange.answer(*guards.NO_WEBSOCKETS)
         elif method in ("GET", "DELETE") and legacy:
             await self._session_request(exchange)
         elif not legacy and self._sent_by_browser(exchange):
             await self._show_page(exchange)
         else:
-            # GET and DELETE are methods of a session: a request that names none may only be a POST.
+            # GET and DELETE are session methods. Without a session only POST is allowed.
             allowed = "POST" if method in ("GET", "DELETE") else self._allowed()
             await exchange.answer(405, headers=[("allow", allowed)])
         return False
 
     def _sent_by_browser(self, exchange: Exchange) -> bool:
-        from .browser_page import sent_by_browser  # most servers never load it
+        from .browser_page import sent_by_browser  # imported on demand
 
         return sent_by_browser(exchange.method, exchange.headers)
 
     async def _root(self, exchange: Exchange) -> bool:
-        if await self._entered(exchange, "GET, HEAD"):
+        if await self._admitted(exchange, "GET, HEAD"):
             await self._show_page(exchange)
         return False
 
     async def _show_page(self, exchange: Exchange) -> None:
-        """Say in HTML what is served here. The page of a protected server does not contain its name."""
+        """Show an HTML page that describes the server.
+
+        A protected server's page does not contain its name.
+        """
         from .browser_page import HTML_TYPE, PAGE_HEADERS, page
 
-        name = "MCP server" if self.identity.asked else self.service.name
+        name = "MCP server" if self.identity.authenticates else self.service.name
         await exchange.answer(200, page(name, exchange, self.options.path), PAGE_HEADERS, HTML_TYPE)
 
-    def _is_legacy(self, head: Head) -> bool:
-        # Modern clients have neither streams nor sessions: GET and DELETE do not exist for them.
+    def _is_legacy(self, head: RequestHeaders) -> bool:
+        # Modern clients have no general stream and no sessions: they use neither GET nor DELETE.
         revision = BY_NAME.get(head.headers.get("mcp-protocol-version", ""))
         named = SESSION_HEADER in head.headers or (revision is not None and not revision.modern)
         return named and not self.options.stateless and self.session_handler.served
@@ -315,15 +332,15 @@ class HttpApp:
         return "POST, DELETE" if self.options.json_only else guards.METHODS
 
     async def _session_request(self, exchange: Exchange) -> None:
-        principal = await self.identity.of(exchange)
+        principal = await self.identity.principal_of(exchange)
         if exchange.method == "DELETE":
             await self.session_handler.delete(exchange, principal)
         elif self.options.json_only:
             await exchange.answer(405, headers=[("allow", self._allowed())])
-        elif await self._takes_events(exchange):
+        elif await self._accepts_events(exchange):
             await self.session_handler.get(exchange, principal)
 
-    async def _takes_events(self, exchange: Exchange) -> bool:
+    async def _accepts_events(self, exchange: Exchange) -> bool:
         if parse_accept(exchange.headers.get("accept")) & EVENTS:
             return True
         error = ProtocolError("not_acceptable", "Accept must list text/event-stream")
@@ -331,7 +348,7 @@ class HttpApp:
         return False
 
     async def _readable(self, exchange: Exchange, wanted: int) -> bool:
-        """Whether we can read what comes and the client can read what we answer; if not it has been told."""
+        """Check Content-Type and Accept. Returns False if the request was refused."""
         reason = unreadable(exchange.headers)
         if reason is not None:
             error = ProtocolError("unsupported_media_type", reason)
@@ -347,7 +364,7 @@ class HttpApp:
         return True
 
     async def _bodiless(self, exchange: Exchange, error: BaseException, task: Work) -> None:
-        """There is no body to be had; tell the client if it is still there."""
+        """Respond to a request without a body, unless its client has disconnected."""
         if isinstance(error, CancelledError):
             late = self._bodies.timed_out(task)
             if late is None:
@@ -359,12 +376,12 @@ class HttpApp:
         elif isinstance(error, TransportError) and error.cause == "idle":
             await self._refuse(exchange, ProtocolError("peer_too_slow", "the body took too long"), 408, CLOSE)
         else:
-            # What is broken looks to some hosts as if the client had gone.
+            # Some hosts report a malformed body as a disconnect.
             await exchange.answer(400, headers=CLOSE)
 
     async def _refuse_modern(self, exchange: Exchange, frame: Frame | RemoteProtocolError) -> None:
         if not isinstance(frame, RemoteProtocolError):
-            frame = RemoteProtocolError("invalid_request", "clients send no responses")
+            frame = RemoteProtocolError("invalid_request", "clients must not send responses on this revision")
         await self._refuse(exchange, frame, 400)
 
     async def _not_called(self, exchange: Exchange, admitted: Notice | Rejection | Violation) -> None:
@@ -377,10 +394,10 @@ class HttpApp:
             self._admission.violated(admitted.kind, admitted.detail)
         await exchange.answer(202)
 
-    # --- beside the endpoint --------------------------------------------------------------------------------
+    # --- other paths ----------------------------------------------------------------------------------------
 
     def _sse_transport(self) -> SseTransport:
-        """The connections of HTTP+SSE, created when the first client asks for one."""
+        """Return the HTTP+SSE connections, created for the first client."""
         if self.state.sse_transport is None:
             from .sse_transport import SseTransport
 
@@ -389,30 +406,30 @@ class HttpApp:
         return self.state.sse_transport
 
     async def _sse(self, exchange: Exchange) -> bool:
-        if not await self._entered(exchange):
+        if not await self._admitted(exchange):
             return False
         if not self.session_handler.served:
             await exchange.answer(404)
         elif exchange.method != "GET":
             await exchange.answer(405, headers=[("allow", "GET")])
-        elif await self._takes_events(exchange):
-            await self._sse_transport().stream(exchange, await self.identity.of(exchange))
+        elif await self._accepts_events(exchange):
+            await self._sse_transport().stream(exchange, await self.identity.principal_of(exchange))
         return False
 
     async def _messages(self, exchange: Exchange) -> bool:
-        if not await self._entered(exchange):
+        if not await self._admitted(exchange):
             return False
         if exchange.method != "POST":
             await exchange.answer(405, headers=[("allow", "POST")])
         elif await self._readable(exchange, 0):
-            principal = await self.identity.of(exchange)
+            principal = await self.identity.principal_of(exchange)
             body = await self._read(exchange)
             if body is not None:
                 await self._sse_transport().post(exchange, body, principal)
         return False
 
     async def _page(self, exchange: Exchange) -> bool:
-        # Pages of other sites lead here: who may come from where is for each page to say.
+        # Other sites link to these pages: each page checks the origin itself.
         refusal = self._guard.refusal(exchange.local, {"host": exchange.headers.get("host", "")})
         if refusal is not None:
             await self._refuse(exchange, ProtocolError("access_denied", refusal), 403)
@@ -423,7 +440,7 @@ class HttpApp:
         return False
 
     async def _read(self, exchange: Exchange, limit: int | None = None) -> bytes | None:
-        """The body of a message beside the endpoint; None when the client has been told why it is not served."""
+        """Read the body of a message to another path. Returns None if the request was refused."""
         task = current_task()
         assert task is not None
         self._bodies.reading[task] = self._bodies.now
@@ -444,7 +461,7 @@ class HttpApp:
 
         refusal = self._guard.refusal(socket.local, socket.headers)
         if not self.options.websocket or self._routes.get(socket.path) != self._endpoint:
-            await socket.refuse(404, "there is no WebSocket here")
+            await socket.refuse(404, "this path has no WebSocket")
         elif socket.size() > self._header_bytes:
             await socket.refuse(431, "the header block is too large")
         elif (fault := guards.ambiguous(socket, self.identity.headers)) is not None:
@@ -461,14 +478,14 @@ class HttpApp:
     async def _open_socket(self, socket: Socket) -> None:
         state = self.state
         try:
-            principal = await self.identity.of(socket)
+            principal = await self.identity.principal_of(socket)
         except DovetailError as error:
             status = status_of_stranger(error)
             await socket.refuse(status, error.message, self.identity.challenge(error, socket, status))
             return
         owners = [stream.principal for stream in state.streams]
         owners += [one.endpoint.principal for one in state.sockets]
-        busy = crowded(self.service.limits.max_streams, principal, owners)
+        busy = stream_refusal(self.service.limits.max_streams, principal, owners)
         if busy is not None:
             await socket.refuse(503, busy.message)
             return
@@ -479,8 +496,8 @@ class HttpApp:
         await self._serve_socket(socket, principal)
 
     async def _serve_socket(self, socket: Socket, principal: Principal | None) -> None:
-        from ....drivers.duplex import accept  # only a server with WebSockets loads these
-        from .websockets import GOING_AWAY, ServerSocketLink, choose, say_goodbye, serve_websocket
+        from ....drivers.duplex import accept  # imported only for WebSockets
+        from .websockets import GOING_AWAY, ServerSocketLink, choose, close_socket, serve_websocket
 
         state = self.state
         task = current_task()
@@ -493,8 +510,8 @@ class HttpApp:
             # Some ASGI servers do not report a client that disconnects during the handshake.
             async with timeout(self.options.header_timeout):
                 await socket.accept(choose(socket.offered))
-            if state.draining:  # it was not before the handshake
-                await say_goodbye(socket, GOING_AWAY)
+            if state.draining:  # shutdown may have started during the handshake
+                await close_socket(socket, GOING_AWAY)
             else:
                 most, patience = self.service.limits.max_write_buffer_bytes, self.options.write_timeout
                 link = ServerSocketLink(socket, most, patience)

@@ -22,7 +22,7 @@ from .body_reader import BodyReader, Work
 from .disconnects import Disconnects
 from .event_streams import EventStream
 from .http_exchange import HTTP_FLUSH, HTTP_TICK, HttpService
-from .identity import Identity
+from .identity import CallerIdentity
 from .session_handler import SessionHandler
 from .stateless_handler import StatelessHandler
 
@@ -46,7 +46,7 @@ class AppParts(NamedTuple):
     disconnects: Disconnects
     buffered: SharedLimit
     """Counts request bodies and unsent responses above 64 KiB: `Limits.max_buffered_bytes`."""
-    identity: Identity
+    identity: CallerIdentity
 
 
 class AppState:

@@ -1,4 +1,4 @@
-"""A server as an ASGI application: it works below any prefix, with the host's lifespan or without."""
+"""A server as an ASGI application: it works at any prefix, with or without the host's lifespan events."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .http_exchange import (
     TEXT_TYPE,
     Headers,
     HttpService,
-    ScopeHead,
-    gone,
-    hold,
+    ScopeHeaders,
+    client_disconnected,
     length_of,
+    reserve,
 )
 
 Message = MutableMapping[str, Any]
@@ -37,13 +37,16 @@ INTERNAL_ERROR = 1011
 POLICY_VIOLATION = 1008
 
 
-def face(service: HttpService, **options: Any) -> AsgiApp:
-    """``service`` as an ASGI application; ``options`` are members of `HttpOptions`."""
+def asgi_app(service: HttpService, **options: Any) -> AsgiApp:
+    """Wrap ``service`` in an ASGI application; ``options`` are members of `HttpOptions`."""
     return AsgiApp(HttpApp(service, HttpOptions(**options)))
 
 
 class AsgiApp:
-    """What `Server.asgi` returns. It can be started any number of times, on one event loop after the other."""
+    """The ASGI application that `Server.asgi` returns.
+
+    It can be started repeatedly, in one event loop after the other.
+    """
 
     def __init__(self, app: HttpApp) -> None:
         self.app = app
@@ -52,14 +55,14 @@ class AsgiApp:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         kind, state = scope["type"], self.app.state
         if state.started and (state.stopped or state.loop is not asyncio.get_running_loop()):
-            # It was shut down, or the event loop it was started on is gone, with all connections and sessions.
+            # The app was shut down, or its event loop was closed together with all connections and sessions.
             self.app = HttpApp(self.app.service, self.app.options)
         if kind == "lifespan":
             await self._lifespan(receive, send)
             return
         raw: Raw = scope["headers"]
         names, values = zip(*raw, strict=True) if raw else ((), ())
-        # Not every host removes the white space around a value.
+        # Some hosts do not strip white space around values.
         headers = dict(zip(map(_text, names), map(_stripped, map(_text, values)), strict=True))
         plain = len(headers) == len(raw) and len(b"".join(map(b"".join, raw))) <= self._header_bytes
         path = _below(scope) if scope.get("root_path") else scope["path"]
@@ -69,7 +72,7 @@ class AsgiApp:
             scope["transport"] = "http"
             exchange = AsgiExchange(scope, path, headers, plain, local, scope["method"], receive, send)
             if b"upgrade" in names:
-                # A parser may have stopped before the body, which would then be the next request.
+                # Some parsers stop before the body, which would be read as the next request.
                 await exchange.answer(400, b"only WebSockets are upgraded to", CLOSE, TEXT_TYPE)
                 return
             await self.app.handle(exchange)
@@ -81,7 +84,7 @@ class AsgiApp:
             )
 
     async def drain(self, seconds: float) -> None:
-        """End everything in order; calls under way get ``seconds``."""
+        """Shut down gracefully; running calls get ``seconds``."""
         await self.app.state.drain(seconds)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -97,14 +100,14 @@ class AsgiApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-class AsgiHead(ScopeHead, eq=False):
-    """It, and how to hear and speak."""
+class AsgiHeaders(ScopeHeaders, eq=False):
+    """A header block with the ASGI callables."""
 
     receive: Receive
     send: Send
 
 
-class AsgiExchange(AsgiHead, eq=False):
+class AsgiExchange(AsgiHeaders, eq=False):
     """An exchange over ``receive`` and ``send``."""
 
     extra: Headers = ()
@@ -114,23 +117,23 @@ class AsgiExchange(AsgiHead, eq=False):
     async def read(self, limit: int, buffered: SharedLimit) -> bytes:
         declared = self.headers.get("content-length", "")
         if len(declared) > SHORT_LENGTH:
-            hold(self, buffered, length_of(declared, limit))
+            reserve(self, buffered, length_of(declared, limit))
         if "transfer-encoding" in self.headers:
-            declared = ""  # beside it a length means nothing
+            declared = ""  # a Content-Length next to Transfer-Encoding is ignored
         message = await self.receive()
         body: bytes = message.get("body", b"")
         parts = bytearray(body) if message.get("more_body") else body
         size = len(body)
         while message.get("more_body") and str(size) != declared:
-            # Some hosts say "more" until they have been asked once more: what was declared is all.
+            # Some hosts report more data until asked once more; the declared length decides.
             if size > limit:
                 raise too_large(limit)
             message = await self.receive()
             parts += message.get("body", b"")
             size = len(parts)
-            hold(self, buffered, size)
+            reserve(self, buffered, size)
         if message["type"] == "http.disconnect":
-            raise gone()
+            raise client_disconnected()
         if size > limit:
             raise too_large(limit)
         return bytes(parts)
@@ -162,7 +165,7 @@ class AsgiExchange(AsgiHead, eq=False):
             pass
 
     async def _send_pieces(self, body: bytes) -> bytes:
-        """Send a large body in pieces, between which the server waits for the client, and return the last one."""
+        """Send a large body in pieces, waiting for the client in between. Returns the last piece."""
         begin = 0
         while len(body) - begin > UNCOUNTED_BYTES:
             piece = body[begin : begin + UNCOUNTED_BYTES]
@@ -180,7 +183,7 @@ class AsgiExchange(AsgiHead, eq=False):
 
 
 class AsgiSink(Struct, eq=False):
-    """A response in pieces."""
+    """A response body written in pieces."""
 
     exchange: AsgiExchange
     head: Raw
@@ -194,10 +197,10 @@ class AsgiSink(Struct, eq=False):
                 await exchange.send({"type": "http.response.start", "status": 200, "headers": self.head})
             await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
         except GONE:
-            raise gone() from None
+            raise client_disconnected() from None
 
     def take(self, data: bytes) -> bool:
-        return False  # ``send`` may wait
+        return False  # ``send`` may have to wait
 
     async def close(self) -> None:
         exchange = self.exchange
@@ -210,8 +213,8 @@ class AsgiSink(Struct, eq=False):
             pass
 
 
-class AsgiSocket(AsgiHead, eq=False):
-    """A WebSocket of the host's."""
+class AsgiSocket(AsgiHeaders, eq=False):
+    """A WebSocket of an ASGI server."""
 
     offered: Sequence[str] = ()
     handshake_problem: str | None = None
@@ -233,7 +236,7 @@ class AsgiSocket(AsgiHead, eq=False):
         try:
             await self.send({"type": "websocket.accept", "subprotocol": subprotocol})
         except GONE:
-            raise gone() from None
+            raise client_disconnected() from None
 
     async def receive_message(self) -> str | bytes | None:
         message = await self.receive()
@@ -246,7 +249,7 @@ class AsgiSocket(AsgiHead, eq=False):
         try:
             await self.send({"type": "websocket.send", "text": text})
         except GONE:
-            raise gone() from None
+            raise client_disconnected() from None
 
     async def close(self, code: int) -> None:
         try:
@@ -266,7 +269,7 @@ _stripped = methodcaller("strip", " \t")
 
 
 def _below(scope: MutableMapping[str, Any]) -> str:
-    """The path below the prefix this app is mounted at. Hosts differ in whether ``path`` includes it."""
+    """Return the path below the mount prefix. Hosts differ in whether ``path`` includes it."""
     path: str = scope["path"]
     root: str = scope["root_path"].rstrip("/")
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):

@@ -1,4 +1,7 @@
-"""Time limit for request bodies. It costs a request neither a timer nor a task: one check looks at all of them."""
+"""Timeout for request bodies.
+
+One periodic check serves all of them, so a request costs neither a timer nor a task.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Work = asyncio.Task[Any]
 
 
 class BodyReader:
-    """The request bodies that one app is reading. Call `check` every now and then."""
+    """The request bodies that one app is reading. Call `check` periodically."""
 
     def __init__(self, limit: int, seconds: float, buffered: SharedLimit) -> None:
         self.limit = limit
@@ -42,7 +45,7 @@ class BodyReader:
                 self._cancel(task)
 
     async def close(self) -> None:
-        """Cancel all that are left; they answer their clients."""
+        """Cancel the remaining reads; their requests are responded to."""
         tasks = list(self.reading)
         for task in tasks:
             self._cancel(task)

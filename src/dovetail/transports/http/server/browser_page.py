@@ -1,4 +1,4 @@
-"""The page that a web browser gets at ``/`` and at the endpoint. It says what is served there."""
+"""The HTML page that a web browser gets at ``/`` and at the endpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sent_by_browser(method: str, headers: Mapping[str, str]) -> bool:
 
 
 def page(name: str, exchange: Exchange, path: str) -> bytes:
-    """The page of the server ``name``, whose endpoint has the path ``path``."""
+    """Render the page of the server ``name``, whose endpoint has the path ``path``."""
     scheme = exchange.scope.get("scheme", "http")
     mounted_at = exchange.scope.get("root_path", "")
     url = f"{scheme}://{exchange.headers.get('host', 'localhost')}{mounted_at}{path}"

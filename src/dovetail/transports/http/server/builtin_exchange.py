@@ -15,10 +15,10 @@ from .http_exchange import (
     JSON_TYPE,
     SHORT_LENGTH,
     Headers,
-    ScopeHead,
-    gone,
-    hold,
+    ScopeHeaders,
+    client_disconnected,
     length_of,
+    reserve,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _WRITTEN_PIECE: Final = 256 << 10
 """Bytes of a large response that are written at once; the next piece waits until the client has read."""
 
 
-class BuiltinExchange(ScopeHead, eq=False, weakref=True):
+class BuiltinExchange(ScopeHeaders, eq=False, weakref=True):
     """The `Exchange` of a connection."""
 
     connection: HttpConnection
@@ -71,18 +71,18 @@ class BuiltinExchange(ScopeHead, eq=False, weakref=True):
     async def read(self, limit: int, buffered: SharedLimit) -> bytes:
         declared = self.headers.get("content-length", "")
         if len(declared) > SHORT_LENGTH and "transfer-encoding" not in self.headers:
-            hold(self, buffered, length_of(declared, limit))
+            reserve(self, buffered, length_of(declared, limit))
         expected = self.headers.get("expect", "").lower() == "100-continue"
         if expected and not (self.complete or self.connection.lost) and self.scope["http_version"] == "1.1":
             self.connection.write(_CONTINUE)
         while not self.complete:
             if self.arrived > limit:
                 raise too_large(limit)
-            hold(self, buffered, self.arrived)
+            reserve(self, buffered, self.arrived)
             if self.broken:
                 raise RemoteProtocolError("invalid_request", "the body is not valid HTTP")
             if self.connection.lost:
-                raise gone()
+                raise client_disconnected()
             self.waiter = asyncio.get_running_loop().create_future()
             self.connection.resume()
             try:
@@ -134,7 +134,7 @@ class BuiltinExchange(ScopeHead, eq=False, weakref=True):
         self.answered = True
         if not connection.lost:
             data = _REPLY % (len(body), connection.table.date, body)
-            connection.written += len(data)  # `write`, without the call
+            connection.written += len(data)  # `write`, inlined
             connection.transport.write(data)
         connection.finish(self)
         return None
@@ -168,7 +168,7 @@ class BuiltinSink:
     def take(self, data: bytes) -> bool:
         connection = self._connection
         if connection.lost or self._exchange.over:
-            raise gone()
+            raise client_disconnected()
         if connection.writable is not None or len(data) > _WRITTEN_PIECE:
             return False
         self._write(data)
@@ -177,7 +177,7 @@ class BuiltinSink:
     async def write(self, data: bytes) -> None:
         await self._connection.drained()
         if self._connection.lost or self._exchange.over:
-            raise gone()
+            raise client_disconnected()
         self._write(data)
         await self._connection.drained()
 
@@ -199,5 +199,5 @@ class BuiltinSink:
             self._exchange.streaming = self._chunked
             data = self._connection.head(200, self._headers, None) + data
         if data:
-            self._connection.written += len(data)  # `write`, without the call
+            self._connection.written += len(data)  # `write`, inlined
             self._connection.transport.write(data)

@@ -48,7 +48,7 @@ BUSY_SECONDS: Final = 5.0
 log = logging.getLogger("dovetail.http")
 
 _STATUS_LINES: Final = {200: "HTTP/1.1 200 OK\r\n", 202: "HTTP/1.1 202 Accepted\r\n"}
-"""Those that were needed so far. Most servers send no others, and loading `HTTPStatus` takes time."""
+"""Cached status lines. Most servers send no others, and importing `HTTPStatus` takes time."""
 _BODILESS: Final = frozenset({204, 304})
 _HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
 _HTTP2_REFUSED: Final = b"this server speaks HTTP/1.1; for HTTP/2 put a reverse proxy before it\n"
@@ -74,7 +74,7 @@ def http_date(at: time.struct_time) -> str:
 def _status_line(status: int) -> str:
     from http import HTTPStatus
 
-    # A custom route may have a status of its own.
+    # A custom route may use a non-standard status.
     phrase = next((one.phrase for one in HTTPStatus if one == status), "")
     return _STATUS_LINES.setdefault(status, f"HTTP/1.1 {status} {phrase}\r\n")
 
@@ -96,7 +96,7 @@ class WebSocketHandler(Protocol):
 
 
 class ConnectionTable:
-    """The connections of one listener: their limits, and the end of them all.
+    """The connections of one listener, with their limits and their shutdown.
 
     Pass `protocol` to ``create_server``; call `start` before and `close` after.
     """
@@ -194,20 +194,20 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._header_bytes = 0
         """Bytes since the last piece of a body: header block, chunk sizes, trailers."""
         self._deadline: float | None = None
-        """When the connection is closed for want of a whole header block; None while a request is served."""
+        """The time limit for a complete header block; None while a request is served."""
         self._refusal: tuple[int, bytes] | None = None
-        """The response to unreadable bytes behind the current request."""
+        """The response to unreadable bytes after the current request."""
         self._arriving: BuiltinExchange | None = None
         self._current: BuiltinExchange | None = None
         self._next: deque[BuiltinExchange] = deque()
         self._upgrade: BuiltinWebSocket | None = None
-        """A WebSocket whose handshake has come; what follows in the stream are its frames."""
+        """A WebSocket whose handshake was received; its frames follow in the stream."""
         self._websocket: BuiltinWebSocket | None = None
-        """It, once it is served."""
+        """The WebSocket, once it is served."""
         self._rest = bytearray()
-        """Bytes behind the requests in ``_next``, not parsed yet."""
-        self._deaf = False
-        """What else comes is dropped."""
+        """Bytes after the requests in ``_next``, not parsed yet."""
+        self._discarding = False
+        """Further received data is dropped."""
         self.eof = False
         """The client has closed its sending side. Requests that have arrived are still answered."""
         self._paused = False
@@ -215,10 +215,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         """The next request is served once ``writable`` is done."""
         self._taken = 0
         self._taken_at = 0.0
-        """How much of ``written`` the kernel had taken when it last took something, and when that was."""
+        """Bytes of ``written`` that the kernel had accepted at the last progress, and its time."""
         self._disconnected: asyncio.Future[None] | None = None
 
-    # --- asyncio calls these --------------------------------------------------------------------------------
+    # --- asyncio callbacks --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -264,7 +264,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = self._deaf = True
+        self.lost = self._discarding = True
         self.parser = None  # it references this object
         del self.transport  # so does that of TLS, with its buffers
         self._next.clear()
@@ -290,9 +290,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._upgrade.resume_writing()
         elif self._resume_later:
             self._resume_later = False
-            self._go_on()
+            self._next_request()
 
-    # --- the parser calls these -----------------------------------------------------------------------------
+    # --- parser callbacks -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -378,8 +378,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     # --- one request after the other ------------------------------------------------------------------------
 
     def _parse(self, data: memoryview) -> None:
-        """Parse what came, unless requests wait already: then keep it for later."""
-        while data and not self._deaf:
+        """Parse received data, unless requests wait already: then store it for later."""
+        while data and not self._discarding:
             if self._next or self._rest:
                 self._rest += data
                 if len(self._rest) > _READ_AHEAD:
@@ -395,7 +395,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                     if self._current is None:
                         self._begin_websocket()
                     return
-                self._deaf = True  # another protocol: it is answered as plain HTTP, and what follows is not
+                self._discarding = (
+                    True  # another protocol: it is answered as plain HTTP, and what follows is not
+                )
             except httptools.HttpParserError:
                 http2 = piece[: len(_HTTP2_PREFACE)].tobytes() == _HTTP2_PREFACE
                 self._refuse(505, _HTTP2_REFUSED) if http2 else self._refuse(400)
@@ -411,7 +413,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             await self.table.handler.handle(exchange)
         except Exception:
-            log.exception("a request failed")
+            log.exception("request failed")
         finally:
             exchange.task = None
             if not exchange.answered and not self.lost:
@@ -434,9 +436,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._resume_later = True  # a client that reads no responses gets no further ones
             self.pause()
         else:
-            self._go_on()
+            self._next_request()
 
-    def _go_on(self) -> None:
+    def _next_request(self) -> None:
         """Serve the next request that has arrived, or wait for one."""
         if self._next and self._current is None:
             self._begin(self._next.popleft())
@@ -478,7 +480,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         If the client may still be sending (``unread``), read and drop for a moment: closing a socket with unread bytes
         resets it, and the client would lose the response.
         """
-        self._deaf = True
+        self._discarding = True
         self._rest.clear()
         self._next.clear()
         if unread and self.transport.can_write_eof():
@@ -490,8 +492,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, body: bytes = b"") -> None:
-        """Unreadable bytes: nothing behind them can be read either."""
-        self._deaf = True
+        """Refuse unreadable bytes; later bytes cannot be parsed either."""
+        self._discarding = True
         if self._arriving is not None:
             self._arriving.broken = True  # its reader gets an error, and answers
             self._arriving.wake()
@@ -515,7 +517,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             from .builtin_websocket import BuiltinWebSocket
         except ImportError:
             log.warning(
-                "a WebSocket was refused: %s", extras.missing("websockets", "serving WebSockets").message
+                "WebSocket refused reason=%s", extras.missing("websockets", "serving WebSockets").message
             )
             return None
         exchange.scope["type"] = exchange.scope["transport"] = "websocket"
@@ -542,7 +544,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             await socket.handler.connect(socket)
         except Exception:
-            log.exception("a WebSocket failed")
+            log.exception("WebSocket failed")
         finally:
             socket.task = None
             if not self.lost and not self.transport.is_closing():

@@ -1,7 +1,7 @@
 """A WebSocket on the built-in server: the sans-I/O protocol of the ``websockets`` package on an `HttpConnection`.
 
 Limits: a message may have `Limits.max_websocket_message_bytes` (close code 1009) and `HttpOptions.body_timeout` seconds
-(1008); what is buffered of unfinished messages above 64 KiB counts in `Limits.max_buffered_bytes` (1013). A client that
+(1008); unfinished messages above 64 KiB count in `Limits.max_buffered_bytes` (1013). A client that
 answers no ping for `HttpOptions.websocket_ping_interval` is disconnected (1011). While messages wait for the server, or
 the client does not read, the connection is not read from.
 """
@@ -21,8 +21,8 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from ....core.limits import UNCOUNTED_BYTES
-from .http_exchange import CLOSE, TEXT_TYPE, Headers, ScopeHead, gone
-from .websockets import INTERNAL_ERROR, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER, broken_handshake
+from .http_exchange import CLOSE, TEXT_TYPE, Headers, ScopeHeaders, client_disconnected
+from .websockets import INTERNAL_ERROR, INVALID_TEXT, POLICY_VIOLATION, TRY_AGAIN_LATER, handshake_problem
 
 if TYPE_CHECKING:
     from .builtin_server import HttpConnection, WebSocketHandler
@@ -32,7 +32,7 @@ _WAITING_BYTES: Final = 64 << 10
 """Bytes of whole messages that wait for the server before the connection is not read from."""
 
 
-class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
+class BuiltinWebSocket(ScopeHeaders, eq=False, weakref=True):
     """The `Socket` of a connection."""
 
     connection: HttpConnection
@@ -75,7 +75,7 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
 
     @property
     def handshake_problem(self) -> str | None:
-        return broken_handshake(self.method, self.headers)
+        return handshake_problem(self.method, self.headers)
 
     # --- the app calls these --------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
     async def accept(self, subprotocol: str | None) -> None:
         connection = self.connection
         if connection.lost:
-            raise gone()
+            raise client_disconnected()
         key = b64encode(sha1(self.headers["sec-websocket-key"].encode() + _GUID).digest()).decode()
         lines = [("upgrade", "websocket"), ("connection", "Upgrade"), ("sec-websocket-accept", key)]
         if subprotocol is not None:
@@ -115,12 +115,12 @@ class BuiltinWebSocket(ScopeHead, eq=False, weakref=True):
     async def send_text(self, text: str) -> None:
         protocol, connection = self._protocol, self.connection
         if connection.lost or protocol is None or protocol.state is not State.OPEN:
-            raise gone()
+            raise client_disconnected()
         protocol.send_text(text.encode())
         self._flush()
         await connection.drained()
         if connection.lost:
-            raise gone()
+            raise client_disconnected()
 
     async def close(self, code: int) -> None:
         self._close(code)

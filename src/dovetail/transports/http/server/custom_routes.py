@@ -1,7 +1,8 @@
-"""Custom routes: the HTTP routes that the author of a server adds to it.
+"""Custom routes: HTTP routes that the application adds to a server.
 
-A custom route passes the checks of the endpoint: Host, Origin, shutdown, and the middleware that admits addresses. If
-the server authenticates its callers, so does the route, unless it was registered with ``auth=False``.
+A custom route passes the checks of the endpoint: Host, Origin, shutdown, and address checks of the
+middleware. If the server authenticates its callers, so does the route, unless it was registered with
+``auth=False``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from ....drivers.run import mask
 from ....errors import RegistrationError
 from ....settings import HttpOptions
 from ....telemetry.auto_instrument import metrics_wanted
-from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
-from .identity import Identity
+from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, refused_by_address
+from .identity import CallerIdentity
 
 QUERY_MEMBERS: Final = 256
-"""Members of a query string that are parsed for a handler. More of them get 400."""
+"""Maximum members of a query string that are parsed for a handler. More of them get status 400."""
 
 _BYTES: Final = ("content-type", "application/octet-stream")
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -36,17 +37,17 @@ _STATUSES: Final = range(200, 600)
 Found = list[tuple[CustomRoute, dict[str, str]]]
 
 
-def reserved_paths(service: HttpService, options: HttpOptions, identity: Identity) -> dict[str, str]:
-    """The paths that an app serves itself, and what it serves there.
+def reserved_paths(service: HttpService, options: HttpOptions, identity: CallerIdentity) -> dict[str, str]:
+    """Return the paths that an app serves itself, with their purpose.
 
     Raises:
-        RegistrationError: a custom route has one of these paths, and would never be called.
+        RegistrationError: a custom route has one of these paths, so it would never be called.
     """
     found = dict.fromkeys((options.path, options.path.rstrip("/") + "/"), "the endpoint")
     found |= {"/livez": "the liveness probe", "/readyz": "the readiness probe"}
     if options.sse_path is not None:
         found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
-    found |= dict.fromkeys(identity.places, "the metadata")
+    found |= dict.fromkeys(identity.metadata_paths, "the metadata")
     found |= dict.fromkeys(identity.pages, "a page of the authorization server")
     if metrics_wanted(options):
         found["/metrics"] = "the page of metrics"
@@ -54,7 +55,7 @@ def reserved_paths(service: HttpService, options: HttpOptions, identity: Identit
         for route, blanks in service.find_routes(path):
             if not blanks:  # a route with parameters matches other paths, too
                 raise RegistrationError(
-                    f"the route {route.path!r} is never reached: {who} answers at {path!r}"
+                    f"the route {route.path!r} is unreachable: {path!r} is the path of {who}"
                 )
     return found
 
@@ -65,7 +66,7 @@ class CustomRoutes:
     def __init__(
         self,
         service: HttpService,
-        identity: Identity,
+        identity: CallerIdentity,
         *,
         doors: Sequence[tuple[Any, AddressCheck]],
         enter: Callable[[Exchange, str], Awaitable[bool]],
@@ -78,7 +79,7 @@ class CustomRoutes:
         self._read = read
 
     def find(self, path: str) -> Callable[[Exchange], Awaitable[bool]] | None:
-        """The handler of the custom routes at ``path``, or None. Routes may be added at any time."""
+        """Return the handler of the custom routes at ``path``, or None. Routes may be added at any time."""
         found = self._service.find_routes(path)
         return partial(self._route, found) if found else None
 
@@ -92,12 +93,12 @@ class CustomRoutes:
             await exchange.answer(405, headers=[("allow", methods)])
             return False
         for shut, door in self._doors:
-            if shut and await kept_out(exchange, self._service.admission, door):
+            if shut and await refused_by_address(exchange, self._service.admission, door):
                 return False
         route, params = chosen
         identity = self._identity
-        principal = await identity.of(exchange) if identity.asked and route.auth else None
-        from urllib.parse import parse_qsl  # it takes time to load
+        principal = await identity.principal_of(exchange) if identity.authenticates and route.auth else None
+        from urllib.parse import parse_qsl  # imported on demand
 
         try:
             query = parse_qsl(exchange.query, keep_blank_values=True, max_num_fields=QUERY_MEMBERS)

@@ -1,8 +1,8 @@
-"""Which sessions their clients have ended. A session id is a sealed token that would go on opening otherwise.
+"""The registry of ended sessions. A session id is a sealed token, which would stay valid otherwise.
 
-Every session that is opened gets a place, and one that is ended a bit there: however many are opened and ended, each
-costs one bit until its seal expires, and none is forgotten before. Workers of one address set and read the bits of each
-other in files; it does not matter how the host makes its processes.
+Every session gets a slot when it is opened, and its bit is set when it is ended. So an ended session costs
+one bit until its token expires, and none is forgotten before. Workers of one address read and write each
+other's bits in files, whatever server started the processes.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from contextlib import suppress
 from typing import Final
 
 ENDED_SLICE: Final = 14_400.0
-"""Seconds; what is known of ended sessions is given up for so much time at once, when the last of it has expired."""
+"""Seconds per time slice. The bits of one slice are dropped together, when the last of them has expired."""
 
-Place = tuple[int, str, int]
-"""The slice of time in which it expires, the process that opened it, and its number there."""
+SessionSlot = tuple[int, str, int]
+"""The time slice of the expiry, the process that opened the session, and its number there."""
 
 _FILE: Final = "ended-"
 
 
 class EndedSessions:
-    """The ended sessions of this process; with ``folder``, those of all processes that were given it."""
+    """The ended sessions of this process; with ``folder``, of all processes that use the folder."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
         self._process = os.urandom(4).hex()
-        self._opened: dict[int, int] = {}  # sessions of this process, by slice
+        self._opened: dict[int, int] = {}  # number of sessions opened by this process, by slice
         self._bits: dict[tuple[int, str], bytearray] = {}
         self._files: dict[tuple[int, str], int] = {}
 
@@ -34,8 +34,8 @@ class EndedSessions:
     def shared(self) -> bool:
         return self._folder is not None
 
-    def place(self, expires: float, now: float) -> Place:
-        """Where to look for a session that is opened now."""
+    def assign_slot(self, expires: float, now: float) -> SessionSlot:
+        """Assign a slot to a session that is opened now."""
         slice = int(expires // ENDED_SLICE)
         number = self._opened.get(slice, 0)
         if not number:
@@ -43,7 +43,7 @@ class EndedSessions:
         self._opened[slice] = number + 1
         return slice, self._process, number
 
-    def add(self, place: Place) -> None:
+    def add(self, place: SessionSlot) -> None:
         slice, process, number = place
         byte, mask = number >> 3, 1 << (number & 7)
         if self._folder is None:
@@ -58,7 +58,7 @@ class EndedSessions:
         finally:
             os.close(file)
 
-    def __contains__(self, place: Place) -> bool:
+    def __contains__(self, place: SessionSlot) -> bool:
         slice, process, number = place
         byte, key = number >> 3, (slice, process)
         if self._folder is None:
@@ -69,7 +69,7 @@ class EndedSessions:
                 try:
                     self._files[key] = os.open(self._path(slice, process), os.O_RDONLY)
                 except FileNotFoundError:
-                    return False  # none has been ended
+                    return False  # no session of this slice has ended
             found = _byte(self._files[key], byte)
         return bool(found >> (number & 7) & 1)
 
@@ -78,7 +78,7 @@ class EndedSessions:
         return os.path.join(self._folder, f"{_FILE}{slice}-{process}")
 
     def _forget(self, now: int) -> None:
-        """What has expired opens no more, ended or not."""
+        """Drop expired slices; expired sessions cannot be opened anyway."""
         for slice in [slice for slice in self._opened if slice < now]:
             del self._opened[slice]
         for key in [key for key in self._bits if key[0] < now]:
@@ -88,7 +88,7 @@ class EndedSessions:
         for name in os.listdir(self._folder) if self._folder is not None else ():
             slice, _, _ = name.removeprefix(_FILE).partition("-")
             if name.startswith(_FILE) and int(slice) < now:
-                with suppress(FileNotFoundError):  # another one was quicker
+                with suppress(FileNotFoundError):  # another process deleted it
                     os.unlink(os.path.join(self._folder or "", name))
 
 

@@ -70,7 +70,7 @@ class EventHistory(Protocol):
         ...
 
 
-class EventBudget(Struct, eq=False):
+class ReplayBudget(Struct, eq=False):
     """The bytes in all event logs of one app, and which logs are the largest."""
 
     limit: int
@@ -140,7 +140,7 @@ class EventLog:
     __slots__ = ("_budget", "_bytes", "_events", "_journal", "_limits", "_next", "_tag", "general", "streams")
 
     def __init__(
-        self, limits: Limits, budget: EventBudget, tag: str | None = None, journal: Journal | None = None
+        self, limits: Limits, budget: ReplayBudget, tag: str | None = None, journal: Journal | None = None
     ) -> None:
         self._limits = limits
         self._budget = budget

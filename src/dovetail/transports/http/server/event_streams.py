@@ -15,11 +15,16 @@ from msgspec import Struct
 from ....core.principal import Principal
 from ....errors import Refusal, TransportError
 from ....wire.sse import COMMENT, encode_event
-from .http_exchange import Exchange, Headers, Sink
+from .http_exchange import Exchange, Headers, ResponseSink
 
 
-def crowded(limit: int, principal: Principal | None, owners: Collection[Principal | None]) -> Refusal | None:
-    """Why ``principal`` may not open another stream, or None. One principal gets at most half of the streams."""
+def stream_refusal(
+    limit: int, principal: Principal | None, owners: Collection[Principal | None]
+) -> Refusal | None:
+    """Return the refusal if ``principal`` may not open another stream, else None.
+
+    A principal gets at most half of them.
+    """
     if len(owners) < limit and (
         principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
     ):
@@ -33,12 +38,12 @@ class EventStream(Struct, eq=False):
     exchange: Exchange
     limit: int
     """Bytes that may be buffered. One message more is accepted, so that a large one can be sent."""
-    patience: float
+    close_timeout: float
     """Seconds that the client of an abandoned stream has to read its end."""
     headers: Headers = ()
     """Further response headers."""
     principal: Principal | None = None
-    """The owner of the stream, if it is known; see `crowded`."""
+    """The owner of the stream, if it is known; see `stream_refusal`."""
     closed: bool = False
     """Writes are ignored from now on."""
     pending: list[bytes] = []
@@ -46,9 +51,9 @@ class EventStream(Struct, eq=False):
     on_abandon: Callable[[], object] | None = None
     """Called when the stream is abandoned because its client does not read or has disconnected."""
     _size: int = 0
-    _flying: int = 0
+    _sending: int = 0
     """Bytes that are being sent."""
-    _sink: Sink | None = None
+    _sink: ResponseSink | None = None
     _ended: bool = False
     _woken: bool = False
     _task: asyncio.Task[None] | None = None
@@ -73,7 +78,7 @@ class EventStream(Struct, eq=False):
         """
         if self.closed:
             return
-        if self._size - self._flying > self.limit:
+        if self._size - self._sending > self.limit:
             # The client does not read.
             self._give_up()
             return
@@ -132,11 +137,11 @@ class EventStream(Struct, eq=False):
         try:
             while self.pending:
                 count, data = len(self.pending), b"".join(self.pending)
-                self._flying = len(data)
+                self._sending = len(data)
                 await self._sink.write(data)
                 del self.pending[:count]
-                self._size -= self._flying
-                self._flying = 0
+                self._size -= self._sending
+                self._sending = 0
         except TransportError:
             self._give_up()
         finally:
@@ -167,7 +172,7 @@ class EventStream(Struct, eq=False):
             await self._sink.close()
             return
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.close_timeout):
                 await self._sink.close()
         except TimeoutError:
             pass  # the client does not read

@@ -15,7 +15,7 @@ from typing import Final
 from .... import extras
 from ....settings import HttpOptions
 from ...loopback import is_loopback
-from .http_exchange import CLOSE, TEXT_TYPE, Head, Headers
+from .http_exchange import CLOSE, TEXT_TYPE, Headers, RequestHeaders
 
 PREFLIGHT_NAMES: Final = 64
 """Header names read of a CORS preflight."""
@@ -108,10 +108,11 @@ class Guard:
         return value.strip().lower() in self._origins
 
 
-def ambiguous(head: Head, others: Sequence[str]) -> str | None:
-    """Why a header block is ambiguous: a header of `SINGLE` or ``others`` is repeated, or has invalid bytes."""
+def ambiguous(head: RequestHeaders, others: Sequence[str]) -> str | None:
+    """Return why a header block is ambiguous: a header of `SINGLE` or ``others`` is repeated or has invalid
+    bytes."""
     twice = None if head.plain else head.doubled((*SINGLE, *others))
-    return None if twice is None else f"the header {twice} came twice, or cannot be read"
+    return None if twice is None else f"the header {twice} is repeated or contains invalid bytes"
 
 
 def parse_accept(value: str | None) -> int:

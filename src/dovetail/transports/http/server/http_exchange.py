@@ -1,6 +1,6 @@
-"""One HTTP request and its response, on any server.
+"""The interfaces of one HTTP request and its response, independent of the HTTP server.
 
-The package speaks to the protocols below. `asgi` implements them for ASGI servers, `builtin_exchange` and
+The package uses the protocols below. `asgi` implements them for ASGI servers, `builtin_exchange` and
 `builtin_websocket` for the built-in server.
 """
 
@@ -59,21 +59,21 @@ EVENT_HEADERS: Final = (
 )
 SHORT_LENGTH: Final = 4
 LONGEST_LENGTH: Final = 19
-"""Digits of a Content-Length that needs no second look, and of one that is worth reading."""
+"""Maximum digits of a Content-Length that is parsed."""
 GONE: Final = (OSError, RuntimeError)
-"""How hosts say that the client has gone, or that everything has been said."""
+"""Exceptions with which hosts report a disconnect or a completed response."""
 CLOSE: Final = (("connection", "close"),)
-"""For answers after which the rest of what the client sends is not worth reading."""
+"""Closes the connection after the response, because the rest of the request is not read."""
 
 
 class FunctionCaller(Protocol):
-    """Calls an author's function where it belongs: on the loop, or in a worker thread."""
+    """Calls a user function on the event loop or in a worker thread, as appropriate."""
 
     async def call(self, function: Callable[..., Any], /, *args: Any) -> Any: ...
 
 
 class HttpService(Service, Protocol):
-    """What HTTP asks of a server: a service with keys for what it hands out."""
+    """What HTTP needs of a server."""
 
     seal: Seal
     clock: Callable[[], float]
@@ -82,51 +82,54 @@ class HttpService(Service, Protocol):
 
     def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]: ...
 
-    """The author's own, beside the endpoint."""
+    """The custom routes."""
     runner: FunctionCaller
     store: Store | None
-    """Where sessions live that every process may serve."""
+    """The store for sessions that every process can serve."""
     event_history: EventHistory | None
-    """Where an author keeps the events of legacy sessions, in place of a store."""
+    """The application's event store for legacy sessions, used instead of ``store``."""
 
     def use_store(self, store: Store) -> None:
-        """Keep state there from now on."""
+        """Use ``store`` for state from now on."""
         ...
 
     @property
     def metrics(self) -> Metrics:
-        """What it counts, from now on."""
+        """The metrics of the server, created on first use."""
         ...
 
     @property
     def name(self) -> str: ...
 
     def component_scopes(self) -> frozenset[str]:
-        """The scopes that anything here asks for."""
+        """Return the scopes that any component requires."""
         ...
 
 
-class Head(Protocol):
-    """What came before the body."""
+class RequestHeaders(Protocol):
+    """The header block of a request."""
 
     method: str
     path: str
-    """Below the prefix we are mounted at."""
+    """Path below the mount prefix."""
     headers: Mapping[str, str]
-    """Names are in lower case, values without white space around. Of a header that came twice one is here: `plain`."""
+    """Lower-case names, values without surrounding white space.
+
+    Repeated headers have one value: see `plain`.
+    """
     plain: bool
-    """Every header came once and could be read; where the host has no limit of its own, they are not too long."""
+    """No header is repeated or has invalid bytes, and the size is within the limit if the host has none."""
     local: str
-    """The address the connection came in on; a path, or nothing, for a Unix socket."""
+    """The local address of the connection; a path, or empty, for a Unix socket."""
 
     @property
     def prefix(self) -> str:
-        """Where we are mounted; empty at the root."""
+        """The mount prefix; empty at the root."""
         ...
 
     @property
     def peer(self) -> tuple[str, int] | None:
-        """The address and port of the client; None over a Unix socket."""
+        """Address and port of the client; None over a Unix socket."""
         ...
 
     @property
@@ -134,24 +137,24 @@ class Head(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """The head as users see it: an ASGI scope, or a mapping that looks like one."""
+        """The ASGI scope, or an equivalent mapping."""
         ...
 
     def size(self) -> int:
-        """Bytes of all headers together."""
+        """Total size of all headers in bytes."""
         ...
 
     def doubled(self, names: Sequence[str]) -> str | None:
-        """The first of ``names`` that came twice, or with bytes that cannot be read."""
+        """Return the first of ``names`` that is repeated or has invalid bytes."""
         ...
 
     def routing(self) -> RoutingHeaders:
-        """The headers that repeat what the body says, duplicates and parameters included."""
+        """Return the routing headers, including repeated ones and parameters."""
         ...
 
 
-class ScopeHead(Struct, eq=False):
-    """The head of a request or a handshake, over its scope."""
+class ScopeHeaders(Struct, eq=False):
+    """The header block of a request or a handshake, from its scope."""
 
     scope: MutableMapping[str, Any]
     path: str
@@ -185,31 +188,31 @@ class ScopeHead(Struct, eq=False):
         return read_routing(self.scope["headers"])
 
 
-class Sink(Protocol):
-    """The body of a response that is written piece by piece."""
+class ResponseSink(Protocol):
+    """A response body that is written piece by piece."""
 
     async def write(self, data: bytes) -> None:
-        """Send ``data``; returns when the host takes more.
+        """Send ``data``. Returns when the host accepts more (backpressure).
 
         Raises:
-            TransportError: the client has gone.
+            TransportError: the client has disconnected.
         """
         ...
 
     def take(self, data: bytes) -> bool:
-        """Send ``data`` without waiting, as `write` would; False: this needs `write`."""
+        """Send ``data`` without waiting, as `write` would. False: call `write` instead."""
         ...
 
     async def close(self) -> None:
-        """End the response properly. Raises nothing for a client that has gone."""
+        """End the response. Raises nothing if the client has disconnected."""
         ...
 
 
-class Exchange(Head, Protocol):
-    """One request that is to be answered once, with `answer` or with `stream`."""
+class Exchange(RequestHeaders, Protocol):
+    """One request, which gets one response through `answer` or `stream`."""
 
     extra: Headers
-    """Lines that every answer gets, whoever gives it."""
+    """Headers of every response."""
     held: int
     """Bytes of a request body above 64 KiB that are counted in `Limits.max_buffered_bytes`."""
 
@@ -219,85 +222,86 @@ class Exchange(Head, Protocol):
         ...
 
     def read(self, limit: int, buffered: SharedLimit) -> Awaitable[bytes]:
-        """The whole body. Call and await it in one expression: it may raise before there is anything to wait for.
+        """Read the whole body. Call it and await it in one expression: it may raise immediately.
 
         Raises:
             RemoteProtocolError: (``message_too_large``) it exceeds ``limit`` bytes.
-            Refusal: it is large, and others hold too much of ``account``.
-            TransportError, OSError, RuntimeError: (the last two: `GONE`) the client went away before it had come.
+            Refusal: it is large, and the limit on buffered bytes is reached.
+            TransportError, OSError, RuntimeError: (the last two: `GONE`) the client disconnected before its
+            end.
         """
         ...
 
     async def answer(
         self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
-        """Send one whole response; a body is JSON unless ``kind`` says otherwise."""
+        """Send a complete response. A body is JSON unless ``kind`` is given."""
         ...
 
     def reply(self, body: bytes) -> Awaitable[None] | None:
-        """Send ``body`` as `answer` would with status 200; what there is to wait for, if anything."""
+        """Send ``body`` like `answer` with status 200. Returns an awaitable if the caller must wait."""
         ...
 
-    def stream(self, headers: Headers = ()) -> Sink:
-        """Begin an event stream with status 200; its head leaves with the first bytes."""
+    def stream(self, headers: Headers = ()) -> ResponseSink:
+        """Start an event stream with status 200; its headers are sent with the first bytes."""
         ...
 
     async def disconnected(self) -> None:
-        """Return when the client has hung up. Cancel it once the response is complete."""
+        """Return when the client has disconnected. Cancel it once the response is complete."""
         ...
 
 
-class Socket(Head, Protocol):
-    """One WebSocket, from its handshake on."""
+class Socket(RequestHeaders, Protocol):
+    """One WebSocket, including its handshake."""
 
     @property
     def handshake_problem(self) -> str | None:
-        """Why the handshake is not valid, or None."""
+        """Why the handshake is invalid, or None."""
         ...
 
     @property
     def offered(self) -> Sequence[str]:
-        """The subprotocols the client would speak."""
+        """The subprotocols that the client offers."""
         ...
 
     async def refuse(self, status: int, reason: str, headers: Headers = ()) -> None:
-        """Turn the handshake down, as far as the host can say why."""
+        """Refuse the handshake, with the reason if the host supports it."""
         ...
 
     async def accept(self, subprotocol: str | None) -> None:
         """Complete the handshake.
 
         Raises:
-            TransportError: the client has gone.
+            TransportError: the client has disconnected.
         """
         ...
 
     async def receive_message(self) -> str | bytes | None:
-        """The next message: text, bytes, or None when the socket is closed."""
+        """Return the next message: text, bytes, or None when the socket is closed."""
         ...
 
     async def send_text(self, text: str) -> None:
-        """Send one message; returns when the host takes more.
+        """Send one message. Returns when the host accepts more (backpressure).
 
         Raises:
-            TransportError: the client has gone.
+            TransportError: the client has disconnected.
         """
         ...
 
     async def close(self, code: int) -> None: ...
 
 
-class Posted(Struct, eq=False):
-    """One POST to the endpoint: the exchange, and what it said."""
+class PostedMessage(Struct, eq=False):
+    """One POST to the endpoint with its decoded message."""
 
     exchange: Exchange
     body: bytes
     frame: Frame | RemoteProtocolError
-    """The message, or why ``body`` is not a single one."""
+    """The message, or why ``body`` is not a single message."""
     routing: RoutingHeaders
     principal: Principal | None
     task: asyncio.Task[Any]
-    """The one that works on it."""
+    """The task that serves it."""
 
 
 async def refuse(
@@ -310,7 +314,7 @@ async def refuse(
     headers: Headers = (),
     codec: Codec | None = None,
 ) -> None:
-    """Answer with ``error`` in the words of ``codec``, of the version in the head, or of the newest one served."""
+    """Respond with ``error``, encoded by ``codec``, by the version header, or by the newest revision served."""
     if codec is None:
         codec = admission.modern.get(exchange.headers.get("mcp-protocol-version", ""))
     if id is None and isinstance(error, RemoteProtocolError):
@@ -320,8 +324,8 @@ async def refuse(
     await exchange.answer(rejection.status, rejection.body, lines)
 
 
-async def kept_out(exchange: Exchange, admission: Admission, door: AddressCheck) -> bool:
-    """Whether a guard lets nobody in from there; then the client has been told, and its message is not read."""
+async def refused_by_address(exchange: Exchange, admission: Admission, door: AddressCheck) -> bool:
+    """Check the client address before the body is read. Returns True if the request was refused."""
     peer = exchange.peer
     error = None if peer is None else await door(peer[0])
     if error is not None:
@@ -329,11 +333,11 @@ async def kept_out(exchange: Exchange, admission: Admission, door: AddressCheck)
     return error is not None
 
 
-def hold(exchange: Exchange, buffered: SharedLimit, size: int) -> None:
-    """Make room for a body of ``size`` bytes, before it is read.
+def reserve(exchange: Exchange, buffered: SharedLimit, size: int) -> None:
+    """Reserve buffer space for a body of ``size`` bytes, before it is read.
 
     Raises:
-        Refusal: there is none left.
+        Refusal: the limit on buffered bytes is reached.
     """
     if size > UNCOUNTED_BYTES and size > exchange.held:
         if not buffered.acquire(size - exchange.held):
@@ -354,26 +358,26 @@ def unsent(exchange: Exchange, buffered: SharedLimit, size: int) -> Generator[Re
 
 
 def length_of(declared: str, limit: int) -> int:
-    """The bytes that a ``Content-Length`` declares: digits, and as many zeros before them as somebody likes.
+    """Parse a ``Content-Length``: digits, with any number of leading zeros.
 
     Raises:
-        RemoteProtocolError: it is more than ``limit``, or no number.
+        RemoteProtocolError: it exceeds ``limit``, or is not a number.
     """
     digits = declared.lstrip("0") or "0"
     if not (digits.isascii() and digits.isdigit()):
-        raise RemoteProtocolError("invalid_request", "Content-Length is no number")
+        raise RemoteProtocolError("invalid_request", "Content-Length must be a number")
     if len(digits) > LONGEST_LENGTH or int(digits) > limit:
         raise too_large(limit)
     return int(digits)
 
 
 def retry_after(error: DovetailError, status: int) -> Headers:
-    """When to come back, for refusals that tell a client to; to legacy clients they are told with status 200."""
+    """Return Retry-After headers for refusals that allow a retry. Legacy clients get them with status 200."""
     if status not in LATER and http_status(error.kind) not in LATER:
         return ()
     seconds = error.retry_after if isinstance(error, Refusal | ProtocolError) else None
     return (("retry-after", str(max(1, ceil(seconds or 1)))),)
 
 
-def gone() -> TransportError:
-    return TransportError("the client has gone", cause="eof")
+def client_disconnected() -> TransportError:
+    return TransportError("the client has disconnected", cause="eof")

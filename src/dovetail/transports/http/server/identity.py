@@ -1,6 +1,7 @@
-"""Who sends a request, and what is said to those who may not: the one door of authentication over HTTP.
+"""Authentication over HTTP: the caller of a request, and the challenge for callers that are refused.
 
-``auth`` verifies tokens (`auth.server.gate`); ``principal`` is for surroundings that have authenticated already.
+``auth`` verifies tokens (`auth.server.authenticate`); ``principal`` is for hosts that have authenticated the
+caller already.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
 from ....settings import HttpOptions
-from .http_exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
+from .http_exchange import TEXT_TYPE, Exchange, Headers, HttpService, RequestHeaders
 
 if TYPE_CHECKING:
     from ....auth.server.authenticate import Gate
 
-LONGEST_TIMER: Final = 31_536_000.0
-"""Seconds; no stream lives that long, whatever its token says."""
+MAX_TIMER: Final = 31_536_000.0
+"""Maximum timer in seconds; no stream lasts longer, whatever the token says."""
 
 log = logging.getLogger("dovetail")
 
 
-class Identity:
-    """The callers of one app."""
+class CallerIdentity:
+    """Authenticates the callers of one app."""
 
     def __init__(self, service: HttpService, options: HttpOptions) -> None:
         auth: Any = service.auth if options.auth is None else options.auth
         if auth is not None and options.principal is not None:
-            raise DovetailError("give auth or principal, not both: one of them says who is calling")
+            raise DovetailError("set auth or principal, not both: only one can identify the caller")
         self._service = service
         self._principal = options.principal
         self._gate: Gate | None = None
-        self.places: tuple[str, ...] = ()
-        """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
+        self.metadata_paths: tuple[str, ...] = ()
+        """Paths of the metadata. RFC 9728: the well-known segment precedes the path of the resource."""
         if auth is not None:
-            from ....auth.core.resource import WELL_KNOWN  # a server that asks nobody does without all this
+            from ....auth.core.resource import WELL_KNOWN  # imported only with authentication
             from ....auth.server.authenticate import Gate
 
-            self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
+            self.metadata_paths = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
             self._gate = Gate(
                 auth,
                 name=service.name,
@@ -54,32 +55,33 @@ class Identity:
                 store=service.store,
                 nonces=service.seal if options.dpop_nonces else None,
             )
-        self.asked = auth is not None or options.principal is not None
-        """Whether anybody wants to know who calls."""
+        self.authenticates = auth is not None or options.principal is not None
+        """Whether callers are authenticated."""
         self.headers: tuple[str, ...] = () if self._gate is None else self._gate.headers
-        """Those that say who it is: each may come once."""
+        """Headers with credentials, which must not be repeated."""
 
     @property
     def pages(self) -> Iterable[str]:
-        """Where the verifiers have pages of their own."""
+        """The paths of pages that the verifiers serve."""
         return () if self._gate is None else self._gate.pages
 
     async def show(self, exchange: Exchange, body: bytes) -> None:
-        """Answer a request for one of them."""
+        """Serve one of these pages."""
         assert self._gate is not None
         try:
             found = await self._gate.page(exchange, body, self._service.component_scopes())
-        except Exception:  # noqa: BLE001  the store, or a function of the author's; the log says what
+        except Exception:  # noqa: BLE001  it was logged
             error = mask("a page of the authorization server")
             await exchange.answer(500, error.message.encode(), kind=TEXT_TYPE)
         else:
             await exchange.answer(found.status, found.body, found.headers, ("content-type", found.kind))
 
-    async def of(self, head: Head) -> Principal | None:
-        """Who is calling.
+    async def principal_of(self, head: RequestHeaders) -> Principal | None:
+        """Return the principal of a request.
 
         Raises:
-            DovetailError: nobody we serve, or it could not be found out; nothing internal is in it.
+            DovetailError: the caller is not authenticated, or authentication failed; without internal
+                details.
         """
         try:
             if self._gate is not None:
@@ -88,11 +90,11 @@ class Identity:
         except DovetailError as error:
             log_refusal(error, head)
             raise
-        except Exception:  # noqa: BLE001  the author's function failed; the client learns only that
+        except Exception:  # noqa: BLE001  a user function failed; the client gets no details
             raise mask("the principal of a request") from None
 
-    def challenge(self, error: DovetailError, head: Head, status: int) -> Headers:
-        """What goes with a stranger's ``error``, so that the caller knows how to come back."""
+    def challenge(self, error: DovetailError, head: RequestHeaders, status: int) -> Headers:
+        """Return the challenge for a refused caller, which says how to authenticate."""
         if self._gate is None or status not in (401, 403):
             return ()
         challenge = self._gate.challenge(error, head, self._service.component_scopes())
@@ -100,8 +102,8 @@ class Identity:
         named = (("www-authenticate", challenge),)
         return named if nonce is None else (*named, ("dpop-nonce", nonce), ("cache-control", "no-store"))
 
-    def step_up(self, error: DovetailError, head: Head) -> Headers:
-        """What goes with the ``error`` of a call: a challenge where further scopes would help."""
+    def step_up(self, error: DovetailError, head: RequestHeaders) -> Headers:
+        """Return the challenge for a call that failed for missing scopes."""
         if not isinstance(error, MissingScope):
             return ()
         if self._gate is None:
@@ -112,7 +114,7 @@ class Identity:
         return (("www-authenticate", said),)
 
     async def describe(self, exchange: Exchange) -> bool:
-        """Answer a request for our metadata, which needs no token."""
+        """Serve the metadata, which needs no token."""
         assert self._gate is not None
         if exchange.method == "OPTIONS":
             await exchange.answer(204, headers=_ANYBODY)
@@ -129,11 +131,17 @@ _ANYBODY: Headers = (
     ("access-control-allow-headers", "*"),
     ("cache-control", "no-store"),
 )
-"""Pages of every origin may read what is no secret; shared caches may not, as it names the host that was asked."""
+"""Pages of any origin may read public metadata.
+
+Shared caches may not store it, because it contains the requested host.
+"""
 
 
-def log_refusal(error: DovetailError, head: Head) -> None:
-    """Log why a caller is not let in. A request without a token is how logins begin, so it is no news."""
+def log_refusal(error: DovetailError, head: RequestHeaders) -> None:
+    """Log a refused caller.
+
+    A request without a token starts most logins, so it is logged at a lower level.
+    """
     level = logging.DEBUG if error.kind == "authentication_failed" else logging.INFO
     log.log(level, "request refused kind=%s path=%s reason=%s", error.kind, head.path, error.message)
 
@@ -142,22 +150,22 @@ def log_refusal(error: DovetailError, head: Head) -> None:
 def until_expiry(
     principal: Principal | None, now: float, end: Callable[[], object]
 ) -> Generator[None, None, None]:
-    """Call ``end`` when the token of ``principal`` expires, unless the block is left before: what it opened is over.
+    """Call ``end`` when the token of ``principal`` expires, unless the block is left before.
 
-    What ``end`` returns may have to be awaited. Calls that were let in are finished: who ends a connection drains it.
+    The result of ``end`` is awaited if necessary. Admitted calls finish: closing a connection drains it.
     """
     expires = None if principal is None else principal.expires
     if expires is None:
         yield
         return
-    ending: list[asyncio.Future[Any]] = []  # somebody has to hold it
+    ending: list[asyncio.Future[Any]] = []  # a reference that keeps the task alive
 
     def over() -> None:
         done = end()
         if inspect.isawaitable(done):
             ending.append(asyncio.ensure_future(done))
 
-    timer = asyncio.get_running_loop().call_later(min(max(0.0, expires - now), LONGEST_TIMER), over)
+    timer = asyncio.get_running_loop().call_later(min(max(0.0, expires - now), MAX_TIMER), over)
     try:
         yield
     finally:
@@ -165,7 +173,7 @@ def until_expiry(
 
 
 def status_of_stranger(error: DovetailError) -> int:
-    """The status for a caller whose principal cannot be told; never 200, which is for those let in."""
+    """Return the status for an unauthenticated caller; never 200."""
     if error.kind == "internal_error":
         return 500
     status = http_status(error.kind)

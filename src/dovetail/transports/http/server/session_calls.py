@@ -52,7 +52,7 @@ class SessionCalls:
         live.running[call.id] = task
         self._running.add(task)
         disconnects, exchange = self.disconnects, channel.exchange
-        if channel.together is None:
+        if channel.batch_channel is None:
             disconnects.begin(exchange, task, (call,))
         try:
             if live.cancelled_calls.tasks and (error := live.cancelled_calls.refusal()) is not None:
@@ -65,11 +65,11 @@ class SessionCalls:
             else:  # it was cancelled, and another one may have taken its id
                 live.cancelled_calls.finished(task)
             self._running.discard(task)
-            if channel.together is None:
+            if channel.batch_channel is None:
                 disconnects.end(exchange)
                 if live.at_work or live.session.phase == "draining":
                     self.sessions.settle(live)
-        if channel.together is not None:
+        if channel.batch_channel is not None:
             return data, error
         if channel.stream is not None and (data is None or len(data) <= UNCOUNTED_BYTES):
             await channel.conclude(data)
@@ -85,7 +85,7 @@ class SessionCalls:
     ) -> None:
         exchange = channel.exchange
         if data is None:
-            await exchange.answer(202)  # cancelled: there is no result
+            await exchange.answer(202)  # cancelled, without a result
         elif error is not None and channel.stream is None:
             await self._answer(channel, call, data, error)
         else:
@@ -115,7 +115,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
     exchange: Exchange
     call: Call | None = None
     headers: Headers = ()
-    together: SessionChannel | None = None
+    batch_channel: SessionChannel | None = None
     """The channel of the whole batch, for a call of a batch."""
     stream: LoggedStream | None = None
     sink: EventStream | None = None
@@ -129,7 +129,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
 
     @property
     def streamed(self) -> bool:
-        return (self.together or self).stream is not None
+        return (self.batch_channel or self).stream is not None
 
     async def request(self, method: str, params: Struct) -> Any:
         options = self.calls.options
@@ -142,15 +142,15 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             raise ServerRequestsNotSupported(
                 "this dialect accepts no responses of clients, so the server cannot send requests"
             )
-        asking = live.requests or live.ask()
+        asking = live.requests or live.outgoing_requests()
         try:
             return await asking.request(method, params, self.calls.answer_limits, write=self._ask)
         except RequestTimeout:
-            raise TransportError("the client did not answer in time", cause="idle") from None
+            raise TransportError("the client did not respond in time", cause="idle") from None
 
     def _ask(self, message: bytes) -> None:
         """Write a request at once: the call waits for its response, so nothing follows that could be sent with it."""
-        here = self.together or self
+        here = self.batch_channel or self
         stream = here.open()
         if here.sink in stream.sinks[-1:]:
             here.sink.write(stream.record(message), now=True)
@@ -158,8 +158,8 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             stream.write(message)
 
     async def drain(self) -> None:
-        if self.together is not None:
-            await self.together.drain()
+        if self.batch_channel is not None:
+            await self.batch_channel.drain()
         elif self.stream is not None and self.stream.sinks:
             await self.stream.sinks[-1].drain()
 
@@ -167,7 +167,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         """End the response but not the call (2025-11-25). The client resumes the stream."""
         if (
             self.calls.options.json_only
-            or self.together is not None
+            or self.batch_channel is not None
             or not self.live.session.revision.primed_streams
         ):
             return
@@ -181,8 +181,8 @@ class SessionChannel(PlainChannel, Struct, eq=False):
 
     def open(self) -> LoggedStream:
         """The event stream of this POST; opened with its first message."""
-        if self.together is not None:
-            return self.together.open()
+        if self.batch_channel is not None:
+            return self.batch_channel.open()
         if self.stream is None:
             calls, live = self.calls, self.live
             self.stream = (live.log or calls.sessions.log(live)).open(

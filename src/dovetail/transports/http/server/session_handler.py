@@ -30,7 +30,7 @@ from ....wire.revisions import ASSUMED, BY_NAME
 from .body_reader import Work
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .http_exchange import Exchange, Head, Posted, refuse, retry_after, unsent
+from .http_exchange import Exchange, PostedMessage, RequestHeaders, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions
@@ -73,11 +73,11 @@ class SessionHandler:
 
     # --- POST -----------------------------------------------------------------------------------------------
 
-    def takes(self, frame: Frame, head: Head) -> bool:
+    def takes(self, frame: Frame, head: RequestHeaders) -> bool:
         """Whether a message belongs to a revision with sessions although its version header names a later one."""
         return not is_modern(frame.params) and (frame.method == INITIALIZE or SESSION_HEADER in head.headers)
 
-    def post(self, posted: Posted) -> Coroutine[Any, Any, object]:
+    def post(self, posted: PostedMessage) -> Coroutine[Any, Any, object]:
         """Return the coroutine that answers a POST of a revision with sessions."""
         frame, exchange = posted.frame, posted.exchange
         id = exchange.headers.get(SESSION_HEADER)
@@ -95,7 +95,7 @@ class SessionHandler:
             frame, headers=posted.routing, principal=posted.principal, scope=exchange.scope
         )
         if type(event) is PeerResponse:
-            (live.requests or live.ask()).answered(event)
+            (live.requests or live.outgoing_requests()).answered(event)
             return exchange.answer(202)
         if type(event) is not Call:
             return self._settle(live, event, posted)
@@ -103,7 +103,7 @@ class SessionHandler:
             return self._refuse_subscribing(live, event, exchange)
         return self.calls.run(SessionChannel(self.calls, live, exchange, event), event, posted.task)
 
-    def _unusual(self, posted: Posted, id: str | None) -> Coroutine[Any, Any, object]:
+    def _unusual(self, posted: PostedMessage, id: str | None) -> Coroutine[Any, Any, object]:
         """Answer a POST that opens a session, belongs to none, is a batch, or is not valid JSON-RPC."""
         frame, exchange = posted.frame, posted.exchange
         opens = isinstance(frame, Frame) and frame.method == INITIALIZE
@@ -116,7 +116,7 @@ class SessionHandler:
         if opens:
             return self._open(posted)
         if id is None:
-            return self._nameless(posted)
+            return self._without_session(posted)
         if self.shared is not None and id not in self.sessions:
             return self._restored(posted, id)
         live = self.sessions.find(id, posted.principal)
@@ -127,7 +127,7 @@ class SessionHandler:
             return refuse(exchange, self.service.admission, problem, status=400)
         return self._batch(live, posted)
 
-    async def _restored(self, posted: Posted, id: str) -> None:
+    async def _restored(self, posted: PostedMessage, id: str) -> None:
         """Answer a POST to a session that is not in memory; it may be in the store."""
         live = await self._find(id, posted.principal)
         if isinstance(live, LiveSession):
@@ -141,15 +141,15 @@ class SessionHandler:
             return await self.shared.restore(id, principal)
         return self.sessions.find(id, principal)
 
-    async def _nameless(self, posted: Posted) -> None:
+    async def _without_session(self, posted: PostedMessage) -> None:
         """Answer a message without a session id: only ping is allowed, the others get an error."""
         frame = posted.frame
         if isinstance(frame, Frame) and (frame.method is UNSET or frame.id is UNSET):
-            await self._refuse_nameless(posted.exchange)
+            await self._refuse_without_session(posted.exchange)
         else:
             await self._once(posted, None)
 
-    async def _stateless(self, posted: Posted) -> None:
+    async def _stateless(self, posted: PostedMessage) -> None:
         """Answer a POST to a stateless server, in the revision of its header or in the default one."""
         admission, frame = self.service.admission, posted.frame
         if isinstance(frame, Frame) and frame.method == INITIALIZE:
@@ -169,7 +169,7 @@ class SessionHandler:
         )
         await self._once(posted, session)
 
-    async def _once(self, posted: Posted, session: Session | None) -> None:
+    async def _once(self, posted: PostedMessage, session: Session | None) -> None:
         """Answer a POST without a session. Its calls cannot send requests to the client."""
         limits, options = self.service.limits, self.options
         stream = EventStream(posted.exchange, limits.max_write_buffer_bytes, options.write_timeout)
@@ -200,7 +200,7 @@ class SessionHandler:
             headers += [line for error in failures for line in retry_after(error, status)]
             await exchange.answer(status, data or b"", headers)
 
-    async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
+    async def _refuse_unreadable(self, posted: PostedMessage, error: RemoteProtocolError) -> None:
         """Refuse a message that cannot be decoded, in the revision of the client if it is known."""
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
@@ -212,7 +212,7 @@ class SessionHandler:
             codec = live.session.codec
         await refuse(posted.exchange, self.service.admission, error, status=400, codec=codec)
 
-    async def _refuse_nameless(self, exchange: Exchange) -> None:
+    async def _refuse_without_session(self, exchange: Exchange) -> None:
         error = ProtocolError("invalid_request", "Mcp-Session-Id is missing")
         await refuse(exchange, self.service.admission, error, status=400)
 
@@ -222,7 +222,7 @@ class SessionHandler:
         status = 503 if isinstance(error, Refusal | StoreError) else 404
         await refuse(exchange, self.service.admission, error, id=_id_of(frame), status=status)
 
-    async def _settle(self, live: LiveSession, event: Event | list[Event], posted: Posted) -> None:
+    async def _settle(self, live: LiveSession, event: Event | list[Event], posted: PostedMessage) -> None:
         """Handle a message that is not a call: a response, a cancellation or a notification."""
         exchange, kind = posted.exchange, event.kind if isinstance(event, Violation) else ""
         if self.shared is not None:
@@ -245,7 +245,7 @@ class SessionHandler:
             # A list holds a cancellation and the batch that it completes. The POST of the batch answers that.
             self._take(live, event if isinstance(event, list) else [event])
             self.sessions.settle(live)
-            if self.shared is not None and live.kept.phase != live.session.phase != "closed":
+            if self.shared is not None and live.record.phase != live.session.phase != "closed":
                 # ``initialized`` has changed the phase of the session: other processes must see it.
                 try:
                     await self.shared.save(live)
@@ -258,13 +258,13 @@ class SessionHandler:
         """Handle the messages of a batch that need no reply."""
         for event in events:
             if isinstance(event, PeerResponse):
-                live.ask().answered(event)
+                live.outgoing_requests().answered(event)
             elif isinstance(event, Notice):
                 self.service.receive_notification(event)
             elif isinstance(event, Cancel):
                 live.cancel(event.call.id)
 
-    async def _open(self, posted: Posted) -> None:
+    async def _open(self, posted: PostedMessage) -> None:
         """Open a session. The response to ``initialize`` carries its id; an id in the request is ignored."""
         frame, exchange, principal = posted.frame, posted.exchange, posted.principal
         assert isinstance(frame, Frame)
@@ -315,7 +315,7 @@ class SessionHandler:
         error = ProtocolError("unsupported_operation", reason)
         await exchange.answer(200, live.endpoint.send_error(call, error) or b"")
 
-    async def _batch(self, live: LiveSession, posted: Posted) -> None:
+    async def _batch(self, live: LiveSession, posted: PostedMessage) -> None:
         """Answer a batch (2025-03-26): its calls run concurrently, and one response holds all their results."""
         exchange, body, principal = posted.exchange, posted.body, posted.principal
         events = live.endpoint.receive(body, principal=principal, scope=exchange.scope)
@@ -335,7 +335,7 @@ class SessionHandler:
 
             def run(call: Call) -> Coroutine[Any, Any, Outcome]:
                 return self.calls.run(
-                    SessionChannel(self.calls, live, exchange, call, together=channel), call
+                    SessionChannel(self.calls, live, exchange, call, batch_channel=channel), call
                 )
 
             await self._watched(exchange, calls, self._runner.run_batch(calls, run))
@@ -396,7 +396,7 @@ class SessionHandler:
     async def _named(self, exchange: Exchange, principal: Principal | None) -> LiveSession | None:
         id = exchange.headers.get(SESSION_HEADER)
         if id is None:
-            await self._refuse_nameless(exchange)
+            await self._refuse_without_session(exchange)
             return None
         live = await self._find(id, principal)
         if isinstance(live, LiveSession):
@@ -412,7 +412,7 @@ def _id_of(frame: Frame | RemoteProtocolError | None) -> RequestId | None:
     return frame.id
 
 
-def _problem(posted: Posted, session: Session, bends: Callable[[str], bool]) -> ProtocolError | None:
+def _problem(posted: PostedMessage, session: Session, bends: Callable[[str], bool]) -> ProtocolError | None:
     """Why a message does not fit this session, or None."""
     version, frame = posted.routing.version, posted.frame
     if posted.routing.duplicated:

@@ -11,14 +11,14 @@ from ....errors import ProtocolError
 from ....settings import HttpOptions
 from .disconnects import DisconnectWatch
 from .event_log import LoggedStream
-from .event_streams import EventStream, crowded
+from .event_streams import EventStream, stream_refusal
 from .http_exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
 
 SESSION_STREAMS: Final = 8
-"""General streams of one legacy session; the oldest makes room."""
+"""Maximum general streams of one legacy session; a new one closes the oldest."""
 
 
 class SessionStreams:
@@ -47,7 +47,7 @@ class SessionStreams:
 
     async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
         try:
-            ping = live.ask().request("ping", None, PING_TIMEOUTS, write=general.write)
+            ping = live.outgoing_requests().request("ping", None, PING_TIMEOUTS, write=general.write)
             if await responds_to_ping(ping, errors_count=False):
                 live.used = self._service.clock()
                 return
@@ -65,7 +65,7 @@ class SessionStreams:
             StoreError: another process has the stream and cannot be reached.
         """
         owners = [stream.principal for stream in self._calls.streams]
-        busy = crowded(self._service.limits.max_streams, principal, owners)
+        busy = stream_refusal(self._service.limits.max_streams, principal, owners)
         if busy is not None:
             raise busy
         last = exchange.headers.get("last-event-id")

@@ -29,22 +29,22 @@ from ....settings import HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
-from .ended_sessions import EndedSessions, Place
-from .event_log import EventBudget, EventLog
+from .ended_sessions import EndedSessions, SessionSlot
+from .event_log import EventLog, ReplayBudget
 from .http_exchange import HttpService
 
 if TYPE_CHECKING:
     from ....cluster.shared_sessions import SharedSessions
 
 
-class _Token(Struct, array_like=True):
+class _SessionToken(Struct, array_like=True):
     """The content of a session id."""
 
     revision: str
     capabilities: dict[str, Any]
     client_info: dict[str, Any] | None
     dialect: str
-    place: Place
+    place: SessionSlot
     """Its slot in `EndedSessions`."""
     expires: float
     """When the session expires, on the clock of the service."""
@@ -59,22 +59,24 @@ class LiveSession:
         "endpoint",
         "expires",
         "id",
-        "kept",
         "listened",
         "log",
         "open_streams",
         "opened",
-        "place",
+        "record",
         "requests",
         "running",
         "session",
+        "slot",
         "used",
     )
 
-    def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float, token: _Token) -> None:
+    def __init__(
+        self, id: str, session: Session, endpoint: Endpoint, used: float, token: _SessionToken
+    ) -> None:
         self.id = id
         self.session = session
-        self.place = token.place
+        self.slot = token.place
         """Its slot in `EndedSessions`."""
         self.expires = token.expires
         """When the session expires, on the clock of the service."""
@@ -94,7 +96,7 @@ class LiveSession:
         """It was busy when another session needed its slot. The end of its work must call `Sessions.settle`."""
         self.listened = False
         """The client has opened the general stream before, so events for it are recorded."""
-        self.kept: Any = None
+        self.record: Any = None
         """The stored record of the session, if a store has it."""
 
     @property
@@ -107,10 +109,10 @@ class LiveSession:
         if task is not None:
             self.cancelled_calls.cancel(task)
 
-    def ask(self) -> Requests:
+    def outgoing_requests(self) -> Requests:
         """The requests to this client; created with the first one."""
         if self.requests is None:
-            self.requests = Requests(self.endpoint, _nowhere)
+            self.requests = Requests(self.endpoint, _discard)
         return self.requests
 
     def close(self) -> None:
@@ -159,7 +161,7 @@ class Sessions:
         self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
         self._several = self.ended.shared
-        self.event_budget = EventBudget(service.limits.max_replay_bytes)
+        self.event_budget = ReplayBudget(service.limits.max_replay_bytes)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -179,12 +181,12 @@ class Sessions:
         session.client_info = names_of(session.client_info or {})
         now = self._service.clock()
         expires = now + self._options.session_lifetime
-        token = _Token(
+        token = _SessionToken(
             session.revision.name,
             dict(session.capabilities),
             session.client_info,
             session.codec.dialect.name,
-            self.ended.place(expires, now),
+            self.ended.assign_slot(expires, now),
             expires,
         )
         id = self._service.seal.seal(
@@ -198,7 +200,7 @@ class Sessions:
         A session that has left memory is restored, unless it is in a store. It is then the most recently used one.
         """
         entry = self._live.get(id)
-        if entry is not None and self._several and entry.place in self.ended:
+        if entry is not None and self._several and entry.slot in self.ended:
             self.leave(entry)  # it was ended through another worker
             return unknown_session()
         if entry is None:
@@ -245,10 +247,10 @@ class Sessions:
         principal = entry.session.principal
         return (self._all,) if principal is None else (self._all, self._owned[principal])
 
-    def _read(self, id: str, principal: Principal | None, now: float) -> _Token:
+    def _read(self, id: str, principal: Principal | None, now: float) -> _SessionToken:
         """Decode a session id. Raises: DovetailError, msgspec.DecodeError: it is not valid."""
         payload = self._service.seal.open("session", id, now=now, bound=bind(key_of(principal)))
-        return msgspec.json.decode(payload, type=_Token)
+        return msgspec.json.decode(payload, type=_SessionToken)
 
     def unseal(self, id: str, principal: Principal | None) -> Session | None:
         """Return the session as it was after ``initialize``; None if the id is not valid, or the session has ended.
@@ -286,7 +288,7 @@ class Sessions:
         token = self._read(id, session.principal, now=0.0)
         return self._add(id, session, self.endpoint(session.principal, session), token)
 
-    def _add(self, id: str, session: Session, endpoint: Endpoint, token: _Token) -> LiveSession:
+    def _add(self, id: str, session: Session, endpoint: Endpoint, token: _SessionToken) -> LiveSession:
         principal = session.principal
         self._make_room(self._all, self.limits.max_sessions)
         own = None if principal is None else self._owned.get(principal)
@@ -322,7 +324,7 @@ class Sessions:
 
     def end(self, entry: LiveSession) -> None:
         """End a session that its client has deleted: its id is not valid any more."""
-        self.ended.add(entry.place)
+        self.ended.add(entry.slot)
         self.leave(entry)
 
     def leave(self, entry: LiveSession) -> None:
@@ -382,7 +384,7 @@ class Sessions:
             self.leave(entry)
 
 
-def _nowhere(message: bytes) -> None:
+def _discard(message: bytes) -> None:
     """The default writer: requests of the server are written to the stream of their call."""
 
 

@@ -18,7 +18,7 @@ from ....errors import ProtocolError, TransportError
 from ....stores.base import StoreError
 from ....wire.sse import encode_event
 from .disconnects import DisconnectWatch
-from .event_streams import EventStream, crowded
+from .event_streams import EventStream, stream_refusal
 from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
@@ -46,7 +46,7 @@ class EventLink(Link):
         self.blocked = False
 
     def pause(self) -> None:
-        """Each POST is a request of its own, so there is nothing to pause."""
+        """Do nothing: each POST is a separate request."""
 
     def resume(self) -> None: ...
 
@@ -66,7 +66,7 @@ class SseTransport:
         """Headers that are never sent through a store. The other process uses those of the stream."""
         self._mail = mail
         if mail is not None:
-            from ....cluster.message_bus import SseMessage  # one process alone needs none of this
+            from ....cluster.message_bus import SseMessage  # a single process does not need it
 
             mail.handlers[SseMessage] = self._arrived
         self._options = parts.options
@@ -76,7 +76,7 @@ class SseTransport:
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
         """Answer the GET: open the stream, and send the URL for POSTs as its first event."""
         limits, admission = self._service.limits, self._service.admission
-        busy = crowded(limits.max_streams, principal, [stream.principal for stream in self._streams])
+        busy = stream_refusal(limits.max_streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
             await refuse(exchange, admission, busy, status=503)
             return
@@ -113,7 +113,7 @@ class SseTransport:
 
     def _address(self, exchange: Exchange, id: str) -> bytes:
         """The URL for POSTs: an absolute path that includes the prefix of the app."""
-        from urllib.parse import quote  # it takes time to load, and few clients need it
+        from urllib.parse import quote  # imported on demand
 
         return f"{quote(exchange.prefix)}{self._options.messages_path}?session_id={id}".encode()
 
@@ -131,7 +131,7 @@ class SseTransport:
         if taken:
             await exchange.answer(202)
         else:
-            error = ProtocolError("session_not_found", "no such session")
+            error = ProtocolError("session_not_found", "unknown session; open the event stream again")
             await refuse(exchange, self._service.admission, error, status=404)
 
     def _receive(self, id: str, owner: str | None, body: bytes, headers: Fields) -> bool:

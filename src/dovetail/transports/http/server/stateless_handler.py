@@ -1,7 +1,7 @@
-"""2026-07-28 over HTTP: one POST, one answer, nothing kept.
+"""Stateless Streamable HTTP of 2026-07-28: one POST, one response, no session.
 
-The call runs in the task of its request. The answer is JSON, or an event stream from the first notification
-on. When the client hangs up the call is cancelled.
+The call runs in the task of its request. The response is JSON, or an event stream from the first notification
+on. A disconnect cancels the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ....drivers.run import Outcome, status_of
 from ....errors import ProtocolError, Refusal
 from .body_reader import Work
 from .disconnects import DisconnectWatch
-from .event_streams import EventStream, crowded
+from .event_streams import EventStream, stream_refusal
 from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .identity import until_expiry
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StatelessHandler:
-    """The modern half of one app."""
+    """Serves the modern revisions of one app."""
 
     def __init__(self, parts: AppParts) -> None:
         self.service = service = parts.service
@@ -45,7 +45,7 @@ class StatelessHandler:
         self._buffered = parts.buffered
 
     async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:
-        """Answer one admitted call; ``task`` is the one that runs this."""
+        """Serve one admitted call; ``task`` is the current task."""
         if call.method == LISTEN:
             await self._listen(call, exchange, task)
             return
@@ -67,7 +67,7 @@ class StatelessHandler:
             await self._reply(exchange, call, (data, error))
 
     async def _complete(self, channel: StatelessChannel, data: bytes) -> None:
-        """Answer with a large result, unless too many bytes are buffered already."""
+        """Respond with a large result, unless too many bytes are buffered already."""
         call, exchange = channel.call, channel.exchange
         with unsent(exchange, self._buffered, len(data)) as full:
             if channel.stream is not None:
@@ -78,7 +78,7 @@ class StatelessHandler:
                 await waiting
 
     async def _reply(self, exchange: Exchange, call: Call, outcome: Outcome) -> None:
-        """Answer with JSON, unless the client has gone."""
+        """Respond with JSON, unless the client has disconnected."""
         data, error = outcome
         if data is None:
             return
@@ -92,10 +92,10 @@ class StatelessHandler:
         return EventStream(exchange, self._limit, self._patience)
 
     async def _listen(self, call: Call, exchange: Exchange, task: Work) -> None:
-        """``subscriptions/listen`` stays open: it is kept alive, counted, and ended in order at shutdown."""
+        """Serve ``subscriptions/listen``: send heartbeats, count the stream, and complete it at shutdown."""
         refusal = self._listening_problem(call.principal)
         if refusal is not None:
-            # Streams that are all taken are no refusal of a handler: later there may be one.
+            # A full stream limit is temporary, so it has the status of an overloaded server.
             status = 503 if isinstance(refusal, Refusal) else None
             admission = self.service.admission
             await refuse(exchange, admission, refusal, id=call.id, status=status, codec=call.codec)
@@ -103,7 +103,7 @@ class StatelessHandler:
         stream = self.stream(exchange)
         stream.principal = call.principal
 
-        # That is how a client ends its listening.
+        # The client ends its subscription this way.
         gone = partial(self.disconnects.cancel, exchange, task, (call,))
         watch = DisconnectWatch(exchange, gone)
         stream.on_abandon = watch.found
@@ -128,13 +128,13 @@ class StatelessHandler:
     def _listening_problem(self, principal: Principal | None) -> ProtocolError | Refusal | None:
         if self.json_only:
             return ProtocolError(
-                "method_not_found", "this server answers with JSON only and cannot tell of changes"
+                "method_not_found", "this server responds with JSON only and cannot send change notifications"
             )
-        return crowded(self._most, principal, [stream.principal for stream in self.streams])
+        return stream_refusal(self._most, principal, [stream.principal for stream in self.streams])
 
 
 class StatelessChannel(PlainChannel, Struct, eq=False):
-    """What a call may say before its result. The stream is made when there is something to say."""
+    """Sends messages of a call before its result. The stream is created with the first message."""
 
     call: Call
     exchange: Exchange

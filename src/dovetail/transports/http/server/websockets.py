@@ -1,4 +1,4 @@
-"""The server's side of a WebSocket: one JSON-RPC message per text message.
+"""The server side of WebSocket: one JSON-RPC message per text message.
 
 The subprotocol is ``mcp`` or ``mcp.v1``; a client that offers none gets none. Several JSON-RPC messages in one text
 message, separated by newlines, are accepted, because erlmcp sends them. The server never writes them.
@@ -100,7 +100,7 @@ class ServerSocketLink(Link):
         self.done.set()
 
 
-def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
+def handshake_problem(method: str, headers: Mapping[str, str]) -> str | None:
     """Why a handshake over HTTP/1.1 is not valid, or None."""
     # RFC 6455, 4.2.1: a GET, the version 13, a key of 16 bytes in base64.
     if method != "GET":
@@ -116,7 +116,7 @@ def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
 
 
 def choose(offered: Sequence[str]) -> str | None:
-    """The first offered subprotocol that the server supports."""
+    """Return the first offered subprotocol that the server supports."""
     return next((name for name in offered if name in SUBPROTOCOLS), None)
 
 
@@ -135,7 +135,7 @@ async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink
         await asyncio.wait({reading})  # an ASGI server may refuse to close a socket that a task still reads
         failure = None if reading.cancelled() else reading.exception()
         if link.code is not None or failure is not None:
-            await say_goodbye(socket, link.code or INTERNAL_ERROR)
+            await close_socket(socket, link.code or INTERNAL_ERROR)
         duplex.lost(TransportError("the client closed the WebSocket", cause="eof"))
         link.abort()
         await duplex.wait_closed(HTTP_FLUSH)
@@ -143,8 +143,8 @@ async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink
         raise failure  # the HTTP server logs it
 
 
-async def say_goodbye(socket: Socket, code: int) -> None:
-    """Close a socket; its client gets `HTTP_FLUSH` seconds to answer."""
+async def close_socket(socket: Socket, code: int) -> None:
+    """Close a socket; its client gets `HTTP_FLUSH` seconds to respond."""
     try:
         async with asyncio.timeout(HTTP_FLUSH):
             await socket.close(code)
