@@ -1,4 +1,6 @@
-"""The client: one object that talks to every server. Import what you need from `dovetail` itself."""
+"""The client: connects to MCP servers of any revision over any transport. Import public names from
+`dovetail`.
+"""
 
 from .calling.cache import ResponseCache
 from .calling.results import ToolResult

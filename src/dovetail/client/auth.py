@@ -1,7 +1,8 @@
-"""What a client needs of whoever authorizes its HTTP requests.
+"""The authorization interface of HTTP clients.
 
-``auth=`` takes a bearer token, ``"oauth"``, a function that returns headers, an object with the two methods of `Auth`,
-or what `dovetail.auth` has: objects with those of `RequestAuth`, which is what all the others are made into.
+``auth=`` accepts a bearer token, ``"oauth"``, a function that returns headers, an object with the two methods
+of `Auth`, or an object of `dovetail.auth`, which implements `RequestAuth`. All others are wrapped as
+`RequestAuth`.
 """
 
 from __future__ import annotations
@@ -21,43 +22,43 @@ class Auth(Protocol):
     """The authorization of one client."""
 
     async def headers(self, url: str) -> Mapping[str, str]:
-        """The headers for a request to ``url``. Called for each one: keep what is still good."""
+        """Return the headers for a request to ``url``. Called for each request: cache valid tokens."""
         ...
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
-        """The server answered 401 or 403. Return True to have the request repeated with new headers."""
+        """Handle a 401 or 403. Return True to repeat the request with new headers."""
         ...
 
 
 class AuthRequest(NamedTuple):
-    """A request that is about to be sent, or was."""
+    """A request before or after it is sent."""
 
     method: str
     target: str
-    """Where it goes."""
+    """The URL of the request."""
     url: str
     """The URL of the server it belongs to."""
     send: Send
-    """Sends requests of the authorization's own."""
+    """Sends further requests of the authorization."""
 
 
 @runtime_checkable
 class RequestAuth(Protocol):
-    """Authorization that looks at each request, and may send some of its own to get one."""
+    """Authorization that sees each request and may send further requests to obtain tokens."""
 
     async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
-        """The headers that this request needs."""
+        """Return the headers for this request."""
         ...
 
     async def answered(
         self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
     ) -> bool:
-        """The server answered 401 or 403, or named a nonce. Return True to have a refused request repeated."""
+        """Handle a 401 or 403, or a new nonce. Return True to repeat a refused request."""
         ...
 
 
 class _Plain:
-    """A function that returns headers, and one to ask after a refusal."""
+    """Wraps a function that returns headers, and one that is called after a refusal."""
 
     def __init__(self, headers: Callable[[str], Any], challenged: Callable[..., Any] | None = None) -> None:
         self._headers = headers
@@ -76,17 +77,17 @@ class _Plain:
 
 
 def read_auth(auth: Any) -> RequestAuth | None:
-    """Turn the ``auth=`` option into a `RequestAuth`.
+    """Convert the ``auth=`` option to a `RequestAuth`.
 
     Raises:
-        TypeError: it is none of the accepted forms.
+        TypeError: the value is not an accepted form.
     """
     if auth is None:
         return None
     if isinstance(auth, RequestAuth):
         return auth
     if auth == "oauth":
-        from ..auth.client.oauth import OAuth  # loaded when somebody logs in
+        from ..auth.client.oauth import OAuth  # imported only for a login
 
         return OAuth()
     if isinstance(auth, str):

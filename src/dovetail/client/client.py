@@ -1,4 +1,4 @@
-"""`Client`: one object that talks to every MCP server, of any revision, over any transport."""
+"""`Client`: the public client API for servers of any revision over any transport."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from .server_requests.callbacks import Answers
 
 @name_options
 class Client:
-    """A client of one server. Open it with ``async with`` or `open`; close it from anywhere, as often as you like.
+    """A client of one server. Open it with ``async with`` or `open`. Closing repeatedly is allowed.
 
     ```python
     async with Client("http://127.0.0.1:8000/mcp") as client:
         print((await client.call_tool("forecast", {"city": "Oslo"})).data)
     ```
 
-    The target is a URL (http, ws, tcp), a `Server` in this process, a command such as ``["python", "server.py"]``, or
-    a file. `ClientOptions` says what the options mean, `CallOptions` those of every call.
+    The target is a URL (http, ws, tcp), a `Server` in this process, a command such as ``["python",
+    "server.py"]``, or a file. `ClientOptions` documents the options, `CallOptions` those of every call.
     """
 
     def __init__(self, target: Any, **options: Unpack[ClientOptions]) -> None:
@@ -76,23 +76,25 @@ class Client:
         for lifespan in config.lifespans:
             self._life.lifespans.append(partial(lifespan, self))
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- lifecycle
+    # ------------------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
-        """Connect, unless connected already.
+        """Connect, if not connected.
 
         Raises:
             TransportError: the server cannot be reached.
-            ProtocolError: it can, but speaks no revision of ours.
-            RequestTimeout: it does not answer within ``timeouts.connect``.
+            ProtocolError: the server supports no common revision.
+            RequestTimeout: no response within ``timeouts.connect``.
         """
         await self._life.open()
         return self
 
     async def close(self, drain: float = 0.0) -> None:
-        """Disconnect. ``drain`` gives calls in flight that many seconds; what is left fails.
+        """Disconnect. Calls in flight may finish within ``drain`` seconds; the others fail.
 
-        With ``drain`` the client first unsubscribes from all resources, so that the server sends nothing more.
+        With ``drain`` the client first unsubscribes from all resources, so that the server sends no further
+        updates.
         """
         if drain > 0 and self._life.conversation is not None:
             clock = self._config.clock
@@ -102,11 +104,11 @@ class Client:
         await self._life.close(drain)
 
     def pause(self) -> None:
-        """Let no new call through until `resume`; those under way go on."""
+        """Block new calls until `resume`. Running calls continue."""
         self._life.pause()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """End `pause`."""
         self._life.resume()
 
     async def __aenter__(self) -> Self:
@@ -118,7 +120,7 @@ class Client:
             raise
 
     async def _leave(self) -> None:
-        """Several blocks may share one connection, one inside the other or side by side: the last one closes it."""
+        """Several blocks, nested or concurrent, may share one connection; the last one closes it."""
         self._entered -= 1
         if not self._entered:
             await self.close()
@@ -128,58 +130,59 @@ class Client:
     ) -> None:
         await self._leave()
 
-    # --- what is known about the connection and the server ----------------------------------------------------------
+    # --- state of the connection and the server
+    # ------------------------------------------------------------------------
 
     @property
     def state(self) -> str:
-        """starting, negotiating, ready, paused, backoff, draining, failed or closed."""
+        """The state: starting, negotiating, ready, paused, backoff, draining, failed or closed."""
         return self._life.machine.state
 
     @property
     def connected(self) -> bool:
-        """Whether calls can be made right now."""
+        """Whether calls are possible now."""
         return self._life.machine.state == "ready"
 
     @property
     def revision(self) -> str | None:
-        """The revision spoken with the server; None before the first connection."""
+        """The negotiated revision; None before the first connection."""
         established = self._connections.established
         return None if established is None else established.revision.name
 
     @property
     def server_info(self) -> m.Implementation | None:
-        """What the server calls itself; None before the first connection. Never decide anything by it."""
+        """The name and version of the server; None before the first connection. Do not base decisions on it."""
         established = self._connections.established
         return None if established is None else established.server_info
 
     @property
     def server_capabilities(self) -> m.ServerCapabilities:
-        """What the server offers: ``client.server_capabilities.has("resources.subscribe")``."""
+        """The capabilities of the server: ``client.server_capabilities.has("resources.subscribe")``."""
         established = self._connections.established
         return m.ServerCapabilities() if established is None else established.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """What the server wants the model to know about it."""
+        """The server's instructions for the model."""
         established = self._connections.established
         return None if established is None else established.instructions
 
     @property
     def violations(self) -> dict[str, int]:
-        """What the server sent that it may not, by kind, on this connection: counted and dropped."""
+        """Protocol violations of the server on this connection, counted by kind. Such messages are dropped."""
         conversation = self._life.conversation
         return {} if conversation is None else dict(conversation.endpoint.violations)
 
     @property
     def pending(self) -> int:
-        """Requests that wait for an answer."""
+        """The number of requests without a response."""
         conversation = self._life.conversation
         return 0 if conversation is None else len(conversation.asked)
 
     # --- tools ----------------------------------------------------------------------------------------------------
 
     async def list_tools(self, **options: Unpack[CachedOptions]) -> list[m.Tool]:
-        """All tools, all pages."""
+        """Return all tools (all pages)."""
         return await self._toolbox.list_tools(options)
 
     @overload
@@ -210,21 +213,21 @@ class Client:
         task: bool = False,
         **options: Unpack[ToolOptions],
     ) -> ToolResult | TaskHandle:
-        """Call a tool and return its result; with ``task=True``, a handle on the running call.
+        """Call a tool and return its result; with ``task=True``, a handle of the running call.
 
         Raises:
-            ToolError: the tool failed; ``check=False`` returns its result in place of raising.
-            SessionLost: the connection went away; ``maybe_executed`` says whether the tool may have run.
+            ToolError: the tool failed; with ``check=False`` its result is returned instead.
+            SessionLost: the connection was lost; ``maybe_executed`` says whether the tool may have run.
         """
         return await self._toolbox.call(name, arguments, task, options)
 
     async def create_task(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]
     ) -> TaskHandle:
-        """Have a tool run as a task, in whichever way the server knows; one of 2026-07-28 may still answer at once.
+        """Run a tool as a task. A server of 2026-07-28 may return the result immediately.
 
         Raises:
-            CapabilityError: the server has no tasks. Nothing was sent.
+            CapabilityError: the server does not support tasks. Nothing was sent.
         """
         await self._life.recovered()
         if not self._modern and not self.server_capabilities.has("tasks"):
@@ -232,12 +235,14 @@ class Client:
         return await self.call_tool(name, arguments, task=True, **options)
 
     async def list_tasks(self, **options: Unpack[CallOptions]) -> list[AnyTask]:
-        """The tasks the server keeps for us, oldest first; 2026-07-28 lists none: those begun here that are left."""
+        """Return the tasks of this client, oldest first. On 2026-07-28: the unfinished tasks created by this
+        object.
+        """
         await self._life.recovered()
         return await self._toolbox.list_tasks(options)
 
     def task(self, id: str) -> TaskHandle:
-        """A handle on a task that was begun before, by this client or another.
+        """Return a handle of an existing task, created by this client or another.
 
         Raises:
             StateError: the client was never connected.
@@ -247,11 +252,11 @@ class Client:
     # --- resources ------------------------------------------------------------------------------------------------
 
     async def list_resources(self, **options: Unpack[CachedOptions]) -> list[m.Resource]:
-        """All resources, all pages."""
+        """Return all resources (all pages)."""
         return await self._calls.list_all("resources/list", "resources", options)
 
     async def list_resource_templates(self, **options: Unpack[CachedOptions]) -> list[m.ResourceTemplate]:
-        """All resource templates, all pages."""
+        """Return all resource templates (all pages)."""
         return await self._calls.list_all("resources/templates/list", "resource_templates", options)
 
     async def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> m.ReadResourceResult:
@@ -261,7 +266,7 @@ class Client:
         return addressed(result, params)
 
     async def subscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
-        """Hear of changes of ``uri`` through ``on_resource_updated``, also after a reconnect."""
+        """Subscribe to ``uri``; changes go to ``on_resource_updated``. The subscription survives reconnects."""
         await self._life.recovered()
         if not self.server_capabilities.has("resources.subscribe"):
             raise CapabilityError("resources.subscribe")
@@ -280,7 +285,7 @@ class Client:
             raise
 
     async def unsubscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
-        """Hear no more of ``uri``."""
+        """Unsubscribe from ``uri``."""
         await self._life.recovered()
         self._connections.listening.uris.pop(uri, None)
         if self._modern:
@@ -298,13 +303,13 @@ class Client:
     # --- prompts and completion -------------------------------------------------------------------------------------
 
     async def list_prompts(self, **options: Unpack[CachedOptions]) -> list[m.Prompt]:
-        """All prompts, all pages."""
+        """Return all prompts (all pages)."""
         return await self._calls.list_all("prompts/list", "prompts", options)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> m.GetPromptResult:
-        """Fill in a prompt. Argument values are strings on the wire; others are written as JSON."""
+        """Get a prompt with arguments. Values are strings; others are converted to JSON."""
         params = m.GetPromptRequestParams(name, read_strings(arguments))
         return await self._calls.call("prompts/get", params, options)
 
@@ -316,9 +321,10 @@ class Client:
         context: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> m.CompleteResult:
-        """Suggest values: ``complete(ref, argument)`` as on the wire, or ``complete("prompt", "argument", "value")``.
+        """Return completions: ``complete(ref, argument)`` as in the protocol, or ``complete("prompt",
+        "argument", "value")``.
 
-        A string ``ref`` names a prompt, or a resource template when it is a URI.
+        A string ``ref`` is the name of a prompt, or the URI of a resource template.
         """
         params = read_reference(ref, argument, value, context)
         return await self._calls.call("completion/complete", params, options)
@@ -326,14 +332,14 @@ class Client:
     # --- skills -----------------------------------------------------------------------------------------------------
 
     async def list_skills(self, **options: Unpack[CachedOptions]) -> list[m.SkillEntry]:
-        """The server's skills. Nothing of them is fetched."""
+        """Return the server's skills. No file is fetched."""
         return await self._calls.list_all("skills/list", "skills", options)
 
     async def load_skill(self, skill: m.SkillEntry | str, **options: Unpack[CallOptions]) -> LoadedSkill:
-        """Read a skill's SKILL.md and verify it: digest, size, frontmatter.
+        """Read and verify the SKILL.md of a skill: digest, size, frontmatter.
 
         Raises:
-            SkillError: it is not what the server listed.
+            SkillError: it differs from the listed entry.
             DovetailError: PyYAML is not installed (extra ``skills``).
         """
         if isinstance(skill, str):
@@ -343,15 +349,18 @@ class Client:
         return await load(self, skill, options)
 
     async def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[m.Resource]:
-        """The entries of a directory resource (skills extension)."""
+        """Return the entries of a directory resource (skills extension)."""
         params = partial(m.ReadDirectoryRequestParams, uri)
         return await self._calls.pages("resources/directory/read", "resources", params, options)
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- other requests
+    # -------------------------------------------------------------------------------------------------
 
     async def ping(self, **options: Unpack[CallOptions]) -> float:
-        """Make sure the server answers; returns the seconds it took. Modern servers have no ping, and are asked
-        `server/discover`."""
+        """Send a ping and return the seconds until the response.
+
+        Modern servers have no ping, so `server/discover` is sent.
+        """
         clock = self._config.clock
         begun = clock.time()
         await self._life.recovered()
@@ -359,10 +368,10 @@ class Client:
         return clock.time() - begun
 
     async def set_logging_level(self, level: str, **options: Unpack[CallOptions]) -> None:
-        """Have the server log from ``level`` on, to ``on_log``; kept after a reconnect.
+        """Set the log level of the server; messages go to ``on_log``. The level survives reconnects.
 
         Raises:
-            ValueError: there is no such level.
+            ValueError: the level is unknown.
         """
         params = read_level(level)
         await self._life.recovered()
@@ -371,7 +380,7 @@ class Client:
         self._connections.log_from(params.level)
 
     async def notify_roots_changed(self) -> None:
-        """Tell a legacy server that the roots are others now. Modern servers ask when they need them."""
+        """Notify a legacy server that the roots have changed. Modern servers request them when needed."""
         conversation = await self._life.recovered()
         if not self._modern:
             conversation.notify("notifications/roots/list_changed", m.NotificationParams())
@@ -379,10 +388,10 @@ class Client:
     async def create_message(
         self, params: m.CreateMessageRequestParams | Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> m.CreateMessageResult:
-        """Ask the *server* to sample, which only the ``mcp_client`` profile knows.
+        """Send a sampling request to the *server*, which only the dialect ``mcp_client`` supports.
 
         Raises:
-            LocalProtocolError: the dialect of this client has no such request.
+            LocalProtocolError: the dialect does not support it.
         """
         if not self._config.dialect.client_may_sample:
             raise LocalProtocolError(
@@ -392,14 +401,15 @@ class Client:
         return await self._calls.call("sampling/createMessage", request, options, repeat=False)
 
     async def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
-        """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
+        """Send any request. Return the decoded result of a protocol method; ``result`` is the type for
+        others.
 
-        Members that the protocol does not define are sent unchanged. The params of any other method are an object (a
-        mapping, Struct or dataclass) or, before 2026-07-28, an array. An array has no room for ``_meta``, so it asks
-        for no progress. The server may ask back and report progress.
+        Members unknown to the protocol are sent unchanged. The params of an extension method are an object (a
+        mapping, Struct or dataclass) or, before 2026-07-28, an array. An array cannot contain ``_meta``, so
+        it requests no progress. The server may send requests and progress during the call.
 
         Raises:
-            LocalProtocolError: the params are not what the method takes; nothing was sent.
+            LocalProtocolError: the params are not valid; nothing was sent.
             CapabilityError: the server did not declare ``capability``; nothing was sent.
         """
         if not isinstance(cast("Any", method), str):
@@ -427,9 +437,9 @@ class Client:
         timeout: Timeout = None,
         repeat: bool = False,
     ) -> Any:
-        """Send a request of the protocol on behalf of another client, and return what comes: for proxies.
+        """Forward a protocol request for another client and return the response: for proxies.
 
-        Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is.
+        Nothing is cached or validated. An `InputRequiredResult` or a task is returned unchanged.
         """
         if self._toolbox.contract is not None:
             await self._toolbox.hold(params, asking.get("meta"))
@@ -438,27 +448,26 @@ class Client:
         return await self._calls.forward(method, params, asking, timeout, repeat=repeat)
 
     def keep_unknown(self) -> Mapping[str, Codec]:
-        """Keep with results what no definition knows of them, to be written again; what reads them, by revision. For
-        proxies."""
+        """Retain unknown members of results, so that proxies can forward them. Return the codecs by revision."""
         codecs = self._connections.admission.codecs
         for codec in codecs.values():
             codec.preserve_unknown()
         return codecs
 
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
-        """A handle on the task that `forward` came back with; its result is left unchecked."""
+        """Return a handle of the task in a result of `forward`. Its result is not validated."""
         return self._toolbox.follow(created)
 
     async def notify(self, method: str, params: Any = None) -> None:
-        """Send a notification that is none of the protocol's, such as a server hears with ``add_notification``."""
+        """Send an extension notification, which a server receives with ``add_notification``."""
         conversation = await self._life.recovered()
         conversation.notify(method, read_params(method, params))
 
     def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
-        """Call ``handler(params)`` for every notification ``method`` of the server; ``params`` is what to read it as.
+        """Call ``handler(params)`` for every extension notification ``method``; ``params`` is their type.
 
         Raises:
-            RegistrationError: the method is one of the protocol's.
+            RegistrationError: the method belongs to the protocol.
         """
         self._connections.hear(own_notification(method, params), handler)
 

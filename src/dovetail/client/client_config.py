@@ -1,7 +1,8 @@
-"""What a client is told: the options people type, spelt once, and the one object that goes through the client.
+"""Options of clients and calls, and their parsed form `ClientConfig`.
 
-`ClientOptions` and the options of calls are typed dictionaries, shared by `dovetail.Client` and `dovetail.sync.Client`.
-`ClientConfig` is what `ClientOptions` mean, read once. The options of one call stay the dictionary they came as.
+`ClientOptions` and the options of calls are typed dictionaries, shared by `dovetail.Client` and
+`dovetail.sync.Client`. `ClientConfig` is parsed once from `ClientOptions`. The options of a call stay
+dictionaries.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
     from ..telemetry.events import Events
 
 LONG_PROBE: Final = 0.1
-"""The smallest fraction of the connect timeout that the discovery timeout is."""
+"""Smallest discovery timeout, as a fraction of the connect timeout."""
 SHORT_PROBE: Final = 1 / 3
-"""The largest fraction of the connect timeout that the discovery timeout is: `initialize` needs the rest."""
+"""Largest discovery timeout, as a fraction of the connect timeout: `initialize` needs the rest."""
 
 
 PROBE_SECONDS: Final = 3.0
-"""How long a server may be silent about `server/discover` before it is taken for a legacy one."""
+"""Seconds without a response to `server/discover` after which a server counts as legacy."""
 
 Callback = Callable[..., Any]
 OnProgress = Callable[[float, float | None, str | None], Any]
@@ -178,24 +179,24 @@ class RequestOptions(CallOptions, total=False):
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
-    """What the options of one client mean."""
+    """The parsed options of one client."""
 
     target: Target
     origin: str
-    """Whose answers the cache keeps: the server's address, or this very client where it has none."""
+    """The owner of cached responses: the server's address, or this client if it has none."""
     dialect: Dialect
     policy: NegotiationPolicy
     limits: Limits
     timeouts: Timeouts
     task_total: float | None
-    """The total of limits that were asked for: those we assume are no limits of a task that somebody asked for."""
+    """The explicit total timeouts. Default timeouts do not limit a task that the caller requested."""
     reconnect: Reconnect
     headers: Mapping[str, str]
     auth: RequestAuth | None
     capabilities: Mapping[str, Any]
     cache: ResponseCache | None
     cache_owner: str = field(default_factory=lambda: os.urandom(16).hex())
-    """The owner of private entries in the cache: random, so that no later client ever has the same."""
+    """The owner of private cache entries: random, so that no later client has the same."""
     on_elicit: Callback | None = None
     on_sample: Callback | None = None
     on_roots: Callback | Sequence[Any] | None = None
@@ -205,7 +206,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_task: Callback | None = None
     on_state: Callable[[str], Any] | None = None
     events: Events | None = None
-    """Whoever is told what happens."""
+    """Receives events."""
     client_info: Implementation = field(default_factory=lambda: Implementation("dovetail", __version__))
     validate: Checking = "warn"
     env: Mapping[str, str] | None = None
@@ -215,7 +216,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     http: Any = None
     proxy: str | bool = True
     discovery_timeout: float
-    """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
+    """Seconds without a response to `server/discover` after which a server counts as legacy."""
     ping_interval: float | None = None
     clock: Clock = LoopClock()
     server_cache: ServerCache = SERVER_CACHE
@@ -223,15 +224,15 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     methods: Mapping[str, Method] = {}
     """Methods of extensions that the client may call."""
     notifications: Sequence[tuple[str, Any, Callback]] = ()
-    """Notifications of extensions: the name, the type of the params, the handler."""
+    """Notifications of extensions: name, type of the params, handler."""
     lifespans: Sequence[Callable[[Any], AbstractAsyncContextManager[Any]]] = ()
-    """Context managers of extensions around the life of the client."""
+    """Context managers of extensions, entered while the client is open."""
     contract: Contract | None = None
     on_message: Callable[[str, bytes], None] | None = None
-    next_id: Callable[[], RequestId] | None = None  # the ids of requests; without it they count from 1
+    next_id: Callable[[], RequestId] | None = None  # ids of requests; by default they count from 1
 
     def limits_of(self, timeout: Timeout) -> Timeouts:
-        """The limits of one call: a number is its total, and then nothing else ends it sooner."""
+        """Return the timeouts of one call. A number is the total, and the only limit."""
         if timeout is None:
             return self.timeouts
         if isinstance(timeout, Timeouts):
@@ -240,11 +241,11 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def read_config(target: Any, options: ClientOptions) -> ClientConfig:
-    """What a target and its options mean; None is as good as leaving an option out.
+    """Parse a target and its options. None means that an option is not given.
 
     Raises:
-        ValueError: an option has no such value.
-        TypeError: there is no such option, or it is of the wrong kind.
+        ValueError: an option has an invalid value.
+        TypeError: an option is unknown, or has the wrong type.
     """
     given = cast("dict[str, Any]", {name: value for name, value in options.items() if value is not None})
     _check_kinds(given)
@@ -285,7 +286,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
 
 
 def _check_kinds(given: Mapping[str, Any]) -> None:
-    """What would be found out in the middle of a call only."""
+    """Check the types of options that would otherwise fail during a call."""
     check_kinds(_KINDS, given)
     for name, value in given.items():
         if name.startswith("on_") and not callable(value) and (name, type(value)) not in _ROOTS:
@@ -320,7 +321,7 @@ def _observed(
     middleware: Sequence[Middleware | Wrapper], on_event: Callable[..., Any] | None
 ) -> dict[str, Any]:
     """The middleware, and before them what traces calls and tells of them, if anybody wants that."""
-    from ..telemetry.auto_instrument import with_tracing  # small, and loads no more than is wanted
+    from ..telemetry.auto_instrument import with_tracing  # small; imports only the used parts
 
     middleware = with_tracing(middleware)
     if on_event is None:
@@ -334,7 +335,7 @@ def _observed(
 def _read_contract(contract: Any) -> Contract | None:
     if contract is None:
         return None
-    from ..manifest.contract import contract_of  # only who pins a server loads it
+    from ..manifest.contract import contract_of  # imported only with a contract
 
     return contract_of(contract)
 
@@ -342,13 +343,13 @@ def _read_contract(contract: Any) -> Contract | None:
 def _read_extensions(extensions: Sequence[Extension]) -> dict[str, Any]:
     if not extensions:
         return {"capabilities": {}, "middleware": ()}
-    from ..extensions.base import client_options  # a client without extensions never loads them
+    from ..extensions.base import client_options  # imported only with extensions
 
     return client_options(extensions)
 
 
 def _merged(ours: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What extensions declare and what the application declares; of members that both have, the application's."""
+    """Merge capabilities of extensions and of the application. The application wins."""
     merged = {**ours, **given}
     for name in ours.keys() & given.keys():
         if isinstance(given[name], Mapping):
@@ -360,11 +361,12 @@ def _probe_seconds(connect: float | None, *, alone: bool) -> float:
     if connect is None:
         return PROBE_SECONDS
     if alone:
-        return connect  # nothing is tried after it that time would have to be left for
+        return connect  # nothing follows it that would need time
     return max(LONG_PROBE * connect, min(PROBE_SECONDS, SHORT_PROBE * connect))
 
 
-# --- what signatures show -------------------------------------------------------------------------------------------
+# --- signatures
+# -----------------------------------------------------------------------------------------------------
 
 _OPTIONS: dict[str, list[inspect.Parameter]] = {
     f"Unpack[{options.__name__}]": [
@@ -376,7 +378,7 @@ _OPTIONS: dict[str, list[inspect.Parameter]] = {
 
 
 def name_options(cls: type[T]) -> type[T]:
-    """Let the members of ``**options`` show in the signatures of ``cls``, where ``help`` and programs look for them."""
+    """Show the members of ``**options`` in the signatures of ``cls``, for ``help`` and tools."""
     for function in vars(cls).values():
         # Made of a function that shows them: it shows them, too.
         if not isinstance(function, FunctionType) or "__wrapped__" in vars(function):

@@ -1,8 +1,8 @@
-"""One live connection, seen from the client: requests go out, answers come back, the server's questions are served.
+"""`Conversation`: one live connection of a client, with its requests, responses and server requests.
 
-`Conversation` joins the `Endpoint`, which knows what may be said, a link, which moves bytes, the `Requests` that wait
-for an answer, and a `Runner` for the questions of a legacy server. Streams have one reader for all, so a caller waits
-on a future. HTTP has one exchange per request, which runs in the caller's own task.
+It connects the `Endpoint` (protocol rules), a link (bytes), the `Requests` that wait for a response, and a
+`Runner` for the requests of a legacy server. Streams have one reader for all, so a caller waits on a future.
+HTTP has one exchange per request, which runs in the caller's task.
 """
 
 from __future__ import annotations
@@ -45,21 +45,23 @@ log = logging.getLogger("dovetail.client")
 
 OnMessage = Callable[[str, bytes], None]
 Attend = Callable[[Callable[[], None]], Awaitable[None]]
-"""Calls what it is given whenever it begins to hear: what was said before, it has not heard."""
+"""Called when the client starts to receive notifications: earlier ones were not received."""
 
 NORMAL = frozenset({"late_answer", "unknown_answer", "progress_token_expired"})
-"""What happens after timeouts and cancellations, with the best of servers."""
+"""Violations that also occur with correct servers, after timeouts and cancellations."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Peer(Responder, Protocol):
-    """What a conversation needs of the client it belongs to: answers to questions, and somebody who takes note."""
+    """The parts of the client that a conversation uses: answers to server requests, and notification
+    handlers.
+    """
 
     def receive_notification(self, notice: Notice) -> None: ...
 
 
 class Conversation(PlainChannel):
-    """The client's side of one connection: the `Receiver` of its link, and the `Channel` of whoever answers."""
+    """The client's side of one connection: the `Receiver` of its link, and the `Channel` of callbacks."""
 
     def __init__(
         self, endpoint: Endpoint, peer: Peer, clock: Clock, on_message: OnMessage | None = None
@@ -67,28 +69,30 @@ class Conversation(PlainChannel):
         self.endpoint = endpoint
         self.link: Link | None = None
         self.attend: Attend | None = None
-        """Hears what belongs to no request until the connection is gone, where that takes somebody."""
+        """Receives messages outside of requests until the connection ends, if the transport needs a task for
+        that.
+        """
         self.gone: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
-        """Done when the connection is over; the result says why."""
+        """Done when the connection has ended. The result is the reason."""
         self.on_gone: Callable[[TransportError], None] | None = None
-        """Told so before anybody whose call fails with it."""
+        """Called with the reason before any call fails with it."""
         self.requests = Requests(endpoint, self._write, clock)
         self.request = self.requests.request
         self.deadline: asyncio.Timeout | None = None
-        """Until when the connection has to be ready, as long as it is not."""
+        """The deadline for the connection to be ready; None once it is."""
         self._peer = peer
         self._runner = Runner(peer, endpoint.limits)
         self._on_message = on_message
         """Called with the sender and the bytes of every message."""
         self._answering: dict[Call, asyncio.Task[None]] = {}
         self.asked_about: dict[Call, OutgoingRequest | None] = {}
-        """Questions of the server, and which request of ours each belongs to, where that is certain."""
+        """Running server requests, and the client request that each belongs to, if known."""
         self._oversized: TransportError | None = None
         self._frames: list[bytes] = []
 
     @contextmanager
     def unhurried(self) -> Generator[None]:
-        """While this is entered, a user logs in: that is none of the server's silence, and has limits of its own."""
+        """Entered while a user logs in: idle limits do not apply to that time."""
         deadline, when = self.deadline, None if self.deadline is None else self.deadline.when()
         loop = self.gone.get_loop()
         begun = loop.time()
@@ -106,20 +110,20 @@ class Conversation(PlainChannel):
     # --- sending --------------------------------------------------------------------------------------------------
 
     def notify(self, method: str, params: Struct | None = None) -> None:
-        """Send a notification; silent when the connection is gone."""
+        """Send a notification. Do nothing if the connection has ended."""
         if not self.gone.done():
             data = self.endpoint.send_notification(method, params)
             if data is not None:
                 self._write(data)
 
     async def drain(self) -> None:
-        """Wait until the server has taken what was sent."""
+        """Wait until sent data has left the buffer (backpressure)."""
         self._flush()
         if self.link is not None:
             await self.link.drain()
 
     def _write(self, data: bytes) -> None:
-        """Write a message: alone at once, those of several requests in one turn of the loop together."""
+        """Write a message: a single one at once, those of concurrent requests together."""
         if self._frames:
             self._frames.append(data)
         elif self.link is None:
@@ -141,7 +145,9 @@ class Conversation(PlainChannel):
     # --- Receiver -------------------------------------------------------------------------------------------------
 
     def connected(self, link: Link, exchange: Exchange | None = None, attend: Attend | None = None) -> None:
-        """HTTP brings an ``exchange`` for each request, and ``attend`` to hear what belongs to none."""
+        """Handle a message. HTTP has an ``exchange`` per request, and ``attend`` for messages outside of
+        requests.
+        """
         self.link = link
         self.attend = attend
         self.requests.exchange = exchange
@@ -152,10 +158,10 @@ class Conversation(PlainChannel):
         if self._on_message is not None:
             self._on_message("server", message)
         event = self.endpoint.receive(message)
-        if type(event) is PeerResponse:  # by far the most frequent
+        if type(event) is PeerResponse:  # the most frequent case
             self.requests.answered(event)
         elif event is not None:
-            if message.startswith(_BYTE_ORDER_MARK):  # some shells put one in front of all they print
+            if message.startswith(_BYTE_ORDER_MARK):  # some shells print a byte order mark first
                 self.received(message.removeprefix(_BYTE_ORDER_MARK))
                 return
             for each in event if isinstance(event, list) else (event,):
@@ -166,11 +172,13 @@ class Conversation(PlainChannel):
 
     @property
     def asked(self) -> list[RequestId]:
-        """The requests that wait for an answer; one that listens to changes waits for none."""
+        """The number of requests without a response, except listen requests."""
         return [sent.id for sent in self.requests.waiting.values() if sent.method != LISTEN]
 
     def oversized(self, limit: int) -> None:
-        """The message is read over, so nobody knows whose answer it was, unless only one request is out."""
+        """Handle a message that was too large and was skipped. It can be assigned only to a single pending
+        request.
+        """
         text = (
             f"the server sent a message of more than {limit} bytes; Limits(max_message_bytes=…) allows more"
         )
@@ -180,9 +188,9 @@ class Conversation(PlainChannel):
             self.requests.lose(asked[0], self._oversized)
 
     def ended(self) -> None:
-        """A server that says nothing more cannot answer: there is no use in keeping half a connection.
+        """Handle the end of input: a server that sends nothing more cannot respond.
 
-        A child process is left to its link, which waits a moment for the exit status to tell.
+        For a child process the link waits a moment for its exit status.
         """
         if self.link is not None and self.link.process is None:
             self.link.close()
@@ -192,7 +200,8 @@ class Conversation(PlainChannel):
             error = self._oversized or error
         self._end(error or TransportError("the server closed the connection", cause="eof"))
 
-    # --- what came in ---------------------------------------------------------------------------------------------
+    # --- received messages
+    # --------------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -201,7 +210,7 @@ class Conversation(PlainChannel):
             case Call():
                 self.asked_about[event] = self._asked_about()
                 task = self._answering[event] = asyncio.get_running_loop().create_task(self._answer(event))
-                for known in (self._answering, self.asked_about):  # also when it ends before it has begun
+                for known in (self._answering, self.asked_about):  # also if it ends before it has started
                     task.add_done_callback(partial(known.pop, event))
             case Notice():
                 self._receive_notification(event)
@@ -210,7 +219,7 @@ class Conversation(PlainChannel):
                 if task is not None:
                     task.cancel()
             case Reply():
-                # Modern clients never respond, whatever a server asks.
+                # Modern clients never send responses.
                 if not self.endpoint.codec.revision.modern:
                     self._write(event.data)
             case Violation():
@@ -219,20 +228,22 @@ class Conversation(PlainChannel):
                     self.requests.answered_late(*event.late)
 
     def _drop_unreadable(self) -> None:
-        """A broken answer is not answered: that would be one more message the server cannot place."""
+        """Count a malformed response. It is not answered: the server could not assign the answer."""
         counts = self.endpoint.violations
         counts["unreadable"] = counts.get("unreadable", 0) + 1
         self.endpoint.admission.violated("unreadable", "a malformed answer")
         self._dropped("unreadable", "a malformed answer")
 
     def _dropped(self, kind: str, detail: str) -> None:
-        """Say so once per kind; a server that repeats itself must not fill the log. Late answers are normal."""
+        """Log the first dropped message of each kind, so that a server cannot fill the log. Late responses
+        are normal.
+        """
         first = self.endpoint.violations.get(kind) == 1 and kind not in NORMAL
         level = logging.WARNING if first else logging.DEBUG
         log.log(level, "dropped a message of the server (%s): %s", kind, detail)
 
     def _report_dropped(self) -> None:
-        """Log how many messages were dropped of each kind whose first one was logged."""
+        """Log the number of dropped messages of each kind."""
         for kind, count in self.endpoint.violations.items():
             if count > 1 and kind not in NORMAL:
                 log.warning("messages of the server dropped kind=%s count=%d", kind, count)
@@ -241,7 +252,7 @@ class Conversation(PlainChannel):
         if notice.method == PROGRESS:
             self.requests.progressed(notice.params)
         elif notice.method == CANCELLED:
-            # Only a listen request comes through here: the server ended the stream.
+            # A result of a listen request: the server ended the stream.
             self.endpoint.send_cancel(notice.params.request_id)
             self.requests.answered(
                 PeerResponse(id=notice.params.request_id, method=LISTEN, result=Raw(b"{}"))
@@ -250,7 +261,9 @@ class Conversation(PlainChannel):
             self._peer.receive_notification(notice)
 
     def _asked_about(self) -> OutgoingRequest | None:
-        """The request whose exchange brought what comes in just now, or the only one but pings."""
+        """Return the request whose exchange received the current message, or the only pending one except
+        pings.
+        """
         waiting = [sent for sent in self.requests.waiting.values() if sent.method not in (LISTEN, "ping")]
         exchange = asyncio.current_task()
         found = [sent for sent in waiting if sent.task is not None and sent.task is exchange] or waiting
@@ -259,7 +272,7 @@ class Conversation(PlainChannel):
         return found[0] if len(found) == 1 else None
 
     async def _answer(self, call: Call) -> None:
-        """Serve one question of the server. Idle limits stand still meanwhile: the silence is ours."""
+        """Handle one server request. Idle limits pause meanwhile."""
         self.requests.serving += 1
         try:
             data, _ = await self._runner.run(call, self, self.endpoint)
@@ -269,23 +282,24 @@ class Conversation(PlainChannel):
             self.requests.serving -= 1
             self.requests.touch_all()
 
-    # --- the end --------------------------------------------------------------------------------------------------
+    # --- end
+    # --------------------------------------------------------------------------------------------------------------
 
     def close(self, error: TransportError | None = None) -> None:
-        """End the connection; what still waits fails with ``error``."""
+        """End the connection. Pending requests fail with ``error``."""
         self._end(error or TransportError("the client was closed", cause="closed"))
         if self.link is not None:
             self._flush()
             self.link.close()
 
     async def answered(self) -> None:
-        """Wait until no question of the server is being served any more."""
+        """Wait until no server request is running."""
         while self._answering:
             tasks = list(self._answering.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # since Python 3.12, to gather what is over gives nobody else a turn
+            await asyncio.sleep(0)  # since Python 3.12, gather does not yield if everything is done
 
     def _end(self, reason: TransportError) -> None:
         if self.gone.done():

@@ -1,7 +1,8 @@
-"""The HTTP client we need, as a protocol: one method, so that any library can stand behind it.
+"""`Fetch`: the HTTP client interface. Any HTTP library can implement it.
 
-`transports.http.client.pool` implements it, loaded when the first HTTP target is opened; `adapters`, beside it, does
-so for the clients of other libraries. Tests and applications put objects of their own here (``Client(http=…)``).
+`transports.http.client.connection_pool` is the built-in implementation, imported for the first HTTP target.
+`adapters` in the same package wraps other libraries. Tests and applications can pass their own
+(``Client(http=…)``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from ..errors import TransportError
 
-# How a status that is the whole answer is called; all others are a plain transport error.
+# Error causes of HTTP statuses without a protocol message; other statuses are plain transport errors.
 _KINDS = {
     401: "authentication_failed",
     403: "authorization_failed",
@@ -24,9 +25,9 @@ _KINDS = {
 
 
 class StatusError(TransportError):
-    """The server answered with an HTTP status and nothing of the protocol.
+    """The server answered with an HTTP status and no protocol message.
 
-    ``retry_after`` is what it asked for, in seconds; ``challenge`` its ``WWW-Authenticate`` header.
+    ``retry_after`` is the requested delay in seconds, ``challenge`` the ``WWW-Authenticate`` header.
     """
 
     def __init__(
@@ -40,35 +41,35 @@ class StatusError(TransportError):
 
 
 class Response(Protocol):
-    """An answer whose headers have arrived. Close it, also after reading it."""
+    """A response whose headers have arrived. Always close it."""
 
     @property
     def status(self) -> int: ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Names are looked up without regard to case."""
+        """Header names are case-insensitive."""
         ...
 
     async def read(self, limit: int) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
         Raises:
-            TransportError: it breaks off (``cause="reset"``) or exceeds ``limit`` (``cause="protocol"``).
+            TransportError: it is truncated (``cause="reset"``) or exceeds ``limit`` (``cause="protocol"``).
         """
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises `TransportError` when it breaks off."""
+        """Yield the body in chunks. Raises: TransportError: it is truncated."""
         ...
 
     def close(self) -> None:
-        """Give the connection back, or cut it when the body was not read to its end."""
+        """Return the connection to the pool, or close it if the body was not read completely."""
         ...
 
 
 class Send(Protocol):
-    """Send one request and return when the headers of the answer are there. Redirects are not followed."""
+    """Sends one request and returns when the response headers arrive. Redirects are not followed."""
 
     async def __call__(
         self,
@@ -78,21 +79,21 @@ class Send(Protocol):
         body: bytes | None = None,
         timeout: float | None = None,
     ) -> Response:
-        """Raises `TransportError`: refused, unresolved, reset or cut before the headers came."""
+        """Send the request. Raises: TransportError: the connection failed before the response headers."""
         ...
 
 
 @runtime_checkable
 class Pinnable(Send, Protocol):
-    """A `Send` that can be told which addresses a host has, so that it does not look the name up once more."""
+    """A `Send` that can use given addresses of a host instead of resolving its name."""
 
     def pinned(self, addresses: Sequence[str]) -> AbstractAsyncContextManager[Send]:
-        """One for requests to a single host at ``addresses``; with none there is no such host."""
+        """Return a `Send` for one host at ``addresses``; without addresses the host does not exist."""
         ...
 
 
 @runtime_checkable
 class Fetch(Protocol):
-    """A pool of connections: enter it to send, leave it to close them all."""
+    """A connection pool: enter it to send requests, leave it to close all connections."""
 
     def session(self) -> AbstractAsyncContextManager[Send]: ...

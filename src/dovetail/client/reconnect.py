@@ -1,7 +1,7 @@
-"""The life of a client: one background task that connects, watches, waits and connects again.
+"""Connection lifecycle of a client: one background task that connects, monitors, backs off and reconnects.
 
-The task is the only owner of the connection, so a client may be opened in one task and closed in another, in any
-order, any number of times. Callers meet it at one future, ``ready``: a conversation to use, or why there is none.
+Only this task owns the connection, so a client can be opened and closed in different tasks, any number of
+times. Callers wait on the future ``ready``: it has a conversation, or the reason for the failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .connecting.client_connection import Connections
 
 DRAIN_POLL: Final = 0.01
-"""Between two looks whether the calls of a client that closes have ended."""
+"""Polling interval in seconds while a closing client waits for its calls."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -38,7 +38,7 @@ class Life:
         self._clock = config.clock
         self._on_state, self._events = config.on_state, config.events
         self._before = "starting"
-        # erlmcp's clients go on trying also when the first attempt fails.
+        # Clients of the erlmcp dialect also retry when the first attempt fails.
         self._keep_trying = bool(config.dialect.versions)
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Conversation] | None = None
@@ -47,12 +47,12 @@ class Life:
         self._closing = False
         self.machine = ConnectionMachine(self._moved)
         self.conversation: Conversation | None = None
-        """The one to use right now; None while there is none, and while draining."""
+        """The usable conversation; None without one, and while draining."""
         self._kept: Conversation | None = None
         self.failure: DovetailError | None = None
-        """Why the last connection ended, or was not made."""
+        """Why the last connection ended or failed."""
         self.lifespans: list[Callable[[], AbstractAsyncContextManager[Any]]] = []
-        """Entered before the first connection of each life, and left after the last one."""
+        """Entered before the first connection and left after the last one."""
 
     def _moved(self, after: str) -> None:
         before, self._before = self._before, after
@@ -67,10 +67,10 @@ class Life:
         return self._task is not None and not self._task.done()
 
     async def open(self) -> Conversation:
-        """Begin, or join what has begun. Returns when the connection is ready.
+        """Start connecting, or join a running attempt. Return when the connection is ready.
 
         Raises:
-            DovetailError: it could not be made. Opening again tries again.
+            DovetailError: it failed. Another `open` tries again.
         """
         self._check_loop()
         if self._closing and self._task is not None and not self._task.done():
@@ -83,19 +83,19 @@ class Life:
         loop = asyncio.get_running_loop()
         if self.machine.state != "starting":
             self._before = "starting"
-            self.machine = ConnectionMachine(self._moved)  # a closed one is closed for good
+            self.machine = ConnectionMachine(self._moved)  # a closed state machine cannot be reused
         self._closing = self._was_ready = False
         self.failure = None
         self._ready = loop.create_future()
         self._task = loop.create_task(self._run(), name="dovetail client")
 
     async def recovered(self, *, accepted: bool = False) -> Conversation:
-        """The conversation, now or after the reconnect that is under way.
+        """Return the conversation, if needed after the running reconnect.
 
-        ``accepted``: the call was let in before, and does not count against `Reconnect.queue`.
+        ``accepted``: the call was accepted before and does not count for `Reconnect.queue`.
 
         Raises:
-            StateError: not connected, and no room to wait.
+            StateError: not connected, and the queue is full.
         """
         conversation = self.conversation
         if conversation is not None and not conversation.gone.done():
@@ -112,7 +112,7 @@ class Life:
         raise StateError(f"the client is not connected (state {self.machine.state}){why}{hint}")
 
     def pause(self) -> None:
-        """Let no new call through until `resume`; those under way go on.
+        """Block new calls until `resume`. Running calls continue.
 
         Raises:
             StateError: the connection is not ready.
@@ -121,7 +121,7 @@ class Life:
         self.conversation = None
 
     def resume(self) -> None:
-        """Go on after `pause`.
+        """End `pause`.
 
         Raises:
             StateError: the connection is not paused.
@@ -144,12 +144,12 @@ class Life:
                 await self._drained(drain)
             task.cancel()
         if task is not None and not task.done() and task is not asyncio.current_task():
-            # Whoever closes may be cancelled here; the life still ends, and the next to close waits for it.
+            # The caller may be cancelled here; the task still ends, and the next caller waits for it.
             await asyncio.wait([task])
         self.machine.try_advance("close")
 
     def _check_loop(self) -> None:
-        """A client may move to another event loop once it is closed, or its old loop is."""
+        """Bind the client to this event loop. It may change after a close, or when the old loop is closed."""
         task = self._task
         if task is None or task.done() or task.get_loop() is asyncio.get_running_loop():
             return
@@ -158,7 +158,7 @@ class Life:
         self._abandon()
 
     def _abandon(self) -> None:
-        """The loop was closed under us: nothing of it can be ended in order any more."""
+        """Reset the state after the event loop was closed: nothing on it can be ended properly."""
         conversation, self._kept, self.conversation = self._kept, None, None
         self._task = self._ready = None
         if (
@@ -181,9 +181,10 @@ class Life:
             conversation = await asyncio.shield(self._ready)
             if not conversation.gone.done():
                 return conversation
-            self._over()  # it ended in this very turn of the loop: wait for the next
+            self._over()  # it ended in this iteration of the loop: wait for the next conversation
 
-    # --- the task -------------------------------------------------------------------------------------------------
+    # --- background task
+    # ------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
@@ -197,7 +198,7 @@ class Life:
                 self.machine.try_advance("close")  # cancelled by the end of its event loop, not by `close`
 
     async def _live_inside(self) -> None:
-        """`_live` inside the lifespans of the extensions."""
+        """Run `_live` inside the lifespans of the extensions."""
         if not self.lifespans:
             return await self._live()
         try:
@@ -207,14 +208,14 @@ class Life:
                 try:
                     await self._live()
                 except asyncio.CancelledError:
-                    self.failure = None  # the client was closed: lifespans end as after a normal exit
+                    self.failure = None  # the client was closed: lifespans end normally
                     if (task := asyncio.current_task()) is not None:
                         task.uncancel()
                 await self._let_go()
         except DovetailError as error:
             self.failure = error
         except Exception as error:
-            log.exception("the lifespan of an extension failed")
+            log.exception("extension lifespan failed")
             self.failure = DovetailError(
                 f"the lifespan of an extension failed: {type(error).__name__}: {error}"
             )
@@ -228,7 +229,7 @@ class Life:
             except DovetailError as error:
                 self.failure = error
             except Exception as error:
-                log.exception("connecting failed in an unexpected way")
+                log.exception("connecting failed unexpectedly")
                 self.failure = DovetailError(f"connecting failed: {type(error).__name__}: {error}")
                 self.failure.__cause__ = error
             else:
@@ -238,13 +239,13 @@ class Life:
             if not self._goes_on(attempts):
                 self.machine.try_advance("fail")
                 return
-            self.machine.try_advance("lost")  # an established one said so when it ended
+            self.machine.try_advance("lost")  # an established connection reported it already
             self._renew()
             await self._clock.sleep(delay(self._reconnect, attempts))
             self.machine.advance("retry")
 
     async def _use(self, conversation: Conversation) -> None:
-        """Hand the conversation out, and return when it is over."""
+        """Provide the conversation to callers. Return when it has ended."""
         self.conversation = self._kept = conversation
         self._was_ready = True
         self.failure = None
@@ -257,15 +258,15 @@ class Life:
         try:
             await self._connections.attend(conversation)
         except Exception:
-            log.exception("looking after the connection failed; it is used as it is")
+            log.exception("connection setup failed, using the connection anyway")
         reason = await asyncio.shield(conversation.gone)
         self.failure = reason
         await self._let_go()
-        log.info("the connection was lost: %s", reason.message)
+        log.info("connection lost reason=%s", reason.message)
 
     def _lost(self, reason: TransportError) -> None:
-        """The connection has ended: nobody may take the client for ready any more."""
-        if self._kept is not None:  # else it was us who ended it
+        """Handle the end of the connection: the client is no longer ready."""
+        if self._kept is not None:  # otherwise the client ended it
             self.failure = reason
             if self.machine.state in ("ready", "paused"):
                 self.machine.advance("lost" if self._goes_on(1) else "fail")
@@ -283,15 +284,15 @@ class Life:
         return limit is None or attempts <= limit
 
     def _renew(self) -> None:
-        """From now on callers wait for the next conversation."""
+        """Make callers wait for the next conversation."""
         if not self._was_ready and self.failure is not None:
-            self._settle(self.failure)  # the opener learns why it has to wait
+            self._settle(self.failure)  # the opener gets the reason
         self._over()
 
     def _settle(self, error: DovetailError) -> None:
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # nobody may be waiting; then it is not an unhandled one
+            self._ready.exception()  # mark as retrieved: there may be no waiter
 
     async def _let_go(self) -> None:
         self.conversation = None

@@ -1,4 +1,1 @@
-"""Calls and what comes of them: `calls` makes one that survives, the others are what people call.
-
-Start with `calls`.
-"""
+"""Calls of a client: retries, caching, tools, tasks and skills. Start with `calls`."""

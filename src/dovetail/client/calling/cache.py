@@ -1,13 +1,11 @@
-"""The response cache: what a server allowed us to keep, for as long as it said.
+"""`ResponseCache`: responses that a server allows the client to cache, with their lifetime.
 
-Only six methods carry `ttlMs` and `cacheScope`. An entry belongs to one server (``origin``), one method and the
-parameters that change its result; a private entry also to the principal that fetched it, so that a cache shared
-by several clients never hands one user's answer to another.
+Only six methods have `ttlMs` and `cacheScope`. An entry belongs to one server (``origin``), one method and
+its parameters; a private entry also to the principal that fetched it, so that a shared cache never returns
+one user's response to another.
 
-A result is kept as the JSON it stands for and read anew for everybody who asks: what one caller does to the objects
-it got is nobody else's surprise, and the bytes that are kept can be counted.
-
-The clock is passed in: nothing here reads the time by itself.
+A result is stored as JSON and decoded for each caller, so that callers cannot modify each other's objects and
+the size is known. The clock is passed in.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ CACHE_BYTES: Final = 64 << 20
 
 CACHEABLE = frozenset(row.name for row in METHODS.values() if row.cacheable and row.extension is None)
 
-# What a notification makes stale. A resource update names its URI and is handled by `forget_resource`.
+# Methods that a notification makes stale. `forget_resource` handles updates of one resource.
 CHANGED_BY: dict[str, tuple[str, ...]] = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
@@ -41,7 +39,7 @@ Key = tuple[str, str, bytes, str | None]
 
 
 class Entry(Struct, eq=False):
-    """One kept result, written as JSON. Fresh while ``now < expires``."""
+    """One cached result as JSON. Fresh while ``now < expires``."""
 
     data: bytes
     type: Any
@@ -49,11 +47,11 @@ class Entry(Struct, eq=False):
 
 
 class ResponseCache:
-    """Results by server, method, parameters and principal; the least recently used make room.
+    """Results by server, method, parameters and principal, with least-recently-used eviction.
 
-    At most ``entries`` results of together ``size`` bytes are kept.
+    At most ``entries`` results of together ``size`` bytes are stored.
 
-    Share one instance between clients to share what their servers marked as public.
+    Share one instance between clients to share public results.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class ResponseCache:
         return len(self._entries)
 
     def get(self, origin: str, method: str, params: bytes, principal: str | None) -> Any:
-        """Return a copy of the fresh result, or None to ask the server."""
+        """Return a decoded copy of a fresh result, or None."""
         for owner in (principal, None) if principal is not None else (None,):
             key = (origin, method, params, owner)
             entry = self._entries.get(key)
@@ -92,9 +90,9 @@ class ResponseCache:
         ttl_ms: float,
         public: bool,
     ) -> None:
-        """Keep ``result``. A time to live of zero or less keeps nothing.
+        """Store ``result``, unless its time to live is zero or less.
 
-        A private result without a principal stays with the ``origin`` it came from, which is then one client's own.
+        A private result without a principal belongs to its ``origin``, which is then one client.
         """
         if ttl_ms <= 0 or method not in CACHEABLE:
             return
@@ -112,12 +110,12 @@ class ResponseCache:
             self._size -= len(entry.data)
 
     def forget(self, origin: str, *methods: str) -> None:
-        """Drop what ``origin`` answered to these methods; without methods, everything of it."""
+        """Remove responses of ``origin`` to these methods; without methods, all of them."""
         for key in [k for k in self._entries if k[0] == origin and (not methods or k[1] in methods)]:
             self._drop(key)
 
     def forget_resource(self, origin: str, uri: str) -> None:
-        """Drop one resource; an update may name a part of the resource that was read, so parents go too."""
+        """Remove one resource and its parents, because an update may name a part of a resource."""
         for key in [k for k in self._entries if k[0] == origin and k[1] == "resources/read"]:
             kept = key[2].decode()
             if uri == kept or uri.startswith(kept.rstrip("/") + "/"):

@@ -1,8 +1,8 @@
-"""Making calls that survive: capability checks, rounds of questions, repeats after a loss, cached answers, pages.
+"""`Calls`: reliable calls: capability checks, input rounds, retries after a disconnect, caching and paging.
 
-`Calls` stands between the public methods and the conversation of the moment. One call may take several requests: a
-modern server asks back with `input_required` and is asked again with the answers; a connection that is lost under a
-call that may be repeated is waited for. The caller sees one result or one failure.
+`Calls` connects the public methods with the current conversation. One call may need several requests: a
+modern server returns `input_required` and is called again with the responses; a repeatable call waits for a
+lost connection. The caller gets one result or one error.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from ..reconnect import Life, delay
 from ..server_requests.callbacks import Answers, call_back
 
 SHED_SECONDS: Final = 5.0
-"""The longest wait, in seconds, before a server that sheds load is called again."""
+"""Longest delay in seconds before retrying a server that sheds load."""
 SHORTEST_RETRY: Final = 0.1
-"""The shortest pause between two attempts, in seconds, whatever the server asks for."""
+"""Shortest delay in seconds between two attempts."""
 
 
 CALL_REPEATS: Final = 2
-"""How often one call is repeated by itself after a loss."""
+"""Retries of one call after a lost connection."""
 REFUSAL_REPEATS: Final = 5
-"""How often one call is repeated that the server refused, and told when to come back."""
+"""Retries of one call that the server refused with a retry delay."""
 LIST_PAGES: Final = 1000
 LIST_ENTRIES: Final = 1_000_000
 """Entries of one list, all pages together."""
 UNREACHED_SECONDS: Final = 3.0
-"""For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
+"""Seconds for which a call is retried in any case if no reconnect is limited."""
 
 _NO_OPTIONS: CallOptions = {}
 PLAIN: SendOptions = {}
 
 
 class Calls:
-    """The way from a method name and params to a result."""
+    """Executes calls, from method name and params to the result."""
 
     def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
         self.config = config
@@ -77,10 +77,10 @@ class Calls:
 
     @property
     def established(self) -> Established:
-        """The connection, and what its server said about itself.
+        """Return the connection and what its server declared.
 
         Raises:
-            StateError: there never was one.
+            StateError: the client was never connected.
         """
         established = self._connections.established
         if established is None:
@@ -101,14 +101,14 @@ class Calls:
         place: tuple[str, str, bytes, str] | None = None,
         quiet: bool = False,
     ) -> Any:
-        """Do it all, and return the decoded result.
+        """Execute a call and return the decoded result.
 
-        ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice. ``row`` says
-        what is known of a method that is none of the protocol's, ``place`` where the cache may keep the result. A
-        ``quiet`` call asks for no progress unless somebody listens.
+        ``known``: the allowed options. ``repeat``: the server may run the call twice. ``row`` describes an
+        extension method, ``place`` is the cache key. A ``quiet`` call requests progress only if a callback is
+        set.
 
         Raises:
-            CapabilityError: the server does not offer it; nothing was sent. And all that `Requests.request` raises.
+            CapabilityError: the server does not support it; nothing was sent. Also as `Requests.request`.
         """
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
@@ -137,7 +137,7 @@ class Calls:
                 conversation = None
             else:
                 if type(result) is not InputRequiredResult:
-                    if rounds:  # what needed answers is good for these answers only
+                    if rounds:  # the request state is valid for these responses only
                         conversation.requests.asked = True
                     elif place is not None:
                         self._keep(place, result)
@@ -148,7 +148,7 @@ class Calls:
             limits = self._left(whole, begun, method)
 
     def explain(self, error: DovetailError) -> None:
-        """Call the failure of an answer of ours the cause of the call that has just failed with ``error``."""
+        """Set a failed callback as the cause of the call that has just failed with ``error``."""
         requests = self.established.conversation.requests
         failed, requests.failed = requests.failed, None
         if failed is not None and error.__cause__ is None:
@@ -157,7 +157,7 @@ class Calls:
     async def forward(
         self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
     ) -> Any:
-        """One request on behalf of somebody else: what comes back is returned, a question too.
+        """Send one request for another client. Return the response, also an input request.
 
         Raises: as `call`.
         """
@@ -177,10 +177,10 @@ class Calls:
                 await self._before_repeat(error, conversation, repeat, repeats, begun)
 
     def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
-        """What is left of the limits of a call that takes several requests: its total is for all of them.
+        """Return the remaining timeouts of a call with several requests: the total covers all of them.
 
         Raises:
-            RequestTimeout: nothing is left.
+            RequestTimeout: no time remains.
         """
         if limits.total is None:
             return limits
@@ -203,10 +203,10 @@ class Calls:
     async def _wait_as_told(
         self, error: ProtocolError | Refusal | StatusError, limits: Timeouts, repeat: bool, refusals: int
     ) -> None:
-        """Wait for as long as a server that refused a call asks for.
+        """Wait for the retry delay of a server that refused a call.
 
         Raises:
-            ProtocolError, Refusal, StatusError: it does not ask, the call may not be repeated, or it is too long.
+            ProtocolError, Refusal, StatusError: no delay was given, it is too long, or the call is not repeatable.
         """
         wait, reconnect = error.retry_after, self.config.reconnect
         longest = SHED_SECONDS if limits.total is None else min(SHED_SECONDS, limits.total)
@@ -214,20 +214,20 @@ class Calls:
             raise error
         if not (repeat and reconnect.enabled and reconnect.retry_calls):
             raise error
-        # All who were refused together must not come back together.
+        # Add jitter, so that refused callers do not retry at the same time.
         await self._clock.sleep(max(wait, SHORTEST_RETRY) * (1 + random.random() * reconnect.jitter))
 
     async def _before_repeat(
         self, error: TransportError, conversation: Conversation, repeat: bool, repeats: int, begun: float
     ) -> None:
-        """Wait until a call that was lost can be made again.
+        """Wait until a lost call can be retried.
 
         Raises:
-            TransportError: it may not be.
+            TransportError: it is not repeatable.
         """
         if not self._may_repeat(error, repeat, repeats, begun):
             raise _as_lost(error) from error
-        if not conversation.gone.done():  # else the life of the client waits before it connects again
+        if not conversation.gone.done():  # otherwise the reconnect applies its own delay
             await self._clock.sleep(delay(self.config.reconnect, repeats))
 
     def _may_repeat(self, error: TransportError, repeat: bool, repeats: int, begun: float) -> bool:
@@ -238,15 +238,15 @@ class Calls:
         if repeats > CALL_REPEATS and not away:
             return False
         if error.cause == "status":
-            return False  # the server did answer; what it said is for the caller
+            return False  # the server responded: the caller handles it
         if error.cause == "session" and repeats > 1:
-            return False  # it forgets the new session, too
+            return False  # the server would forget the new session too
         if error.cause == "session" and isinstance(error, SessionLost) and not error.maybe_executed:
-            return True  # it forgot the session before it looked at the request
+            return True  # the session was unknown, so the request was not executed
         return reconnect.retry_calls and repeat and error.cause not in ("closed", "protocol")
 
     def _require(self, method: str, own: Method | None) -> None:
-        """Check that the server offers ``method``."""
+        """Check that the server supports ``method``."""
         row = METHODS.get(method) or own
         if row is None or row.sender == "server":
             return
@@ -254,17 +254,16 @@ class Calls:
         needed = row.needs(established.revision)
         if needed is not None and not established.capabilities.has(needed):
             raise CapabilityError(needed, f"the server does not offer {needed!r}, which {method} needs")
-        if (
-            row is not own
-        ):  # of a method that is none of the protocol's, every call may ask for something else
+        if row is not own:  # each call of an extension method may need another capability
             established.offered.add(method)
 
-    # --- questions ------------------------------------------------------------------------------------------------
+    # --- input requests
+    # ---------------------------------------------------------------------------------------------------
 
     async def _next_round(
         self, method: str, params: Any, result: InputRequiredResult, rounds: int, limits: Timeouts
     ) -> Struct:
-        """The same params with the answers; the state goes back byte for byte."""
+        """Return the params with the responses. The request state is returned unchanged."""
         if rounds > self.config.limits.max_input_rounds:
             text = f"{method}: more than {self.config.limits.max_input_rounds} rounds of questions"
             raise RemoteProtocolError("too_many_rounds", text, code=INTERNAL_ERROR)
@@ -277,27 +276,28 @@ class Calls:
                 if requests:
                     answers = await self.answer_all(requests)
                 else:
-                    # The server sheds load: it wants to be asked again, later.
+                    # Load shedding of the server: retry later.
                     await self._clock.sleep(min(SHED_SECONDS, 0.1 * 2**rounds))
         except TimeoutError:
             raise _too_late(method) from None
         return replace(params, input_responses=answers, request_state=state)
 
     async def answer_all(self, requests: Mapping[str, InputRequest]) -> dict[str, Raw]:
-        """The application's answers to these questions, each under its key.
+        """Return the application's responses by key.
 
         Raises:
-            RemoteProtocolError: they are more than a legacy server could ask at once.
+            RemoteProtocolError: the server requested too many at once.
         """
         if len(requests) > (most := self.config.limits.max_requests_per_connection):
             text = f"the server asks {len(requests)} questions at once; at most {most} are answered"
             raise RemoteProtocolError("validation_failed", text)
         return await self._answers.answer_all(requests, self.established.declared)
 
-    # --- cached answers and pages ---------------------------------------------------------------------------------
+    # --- caching and paging
+    # -----------------------------------------------------------------------------------------------
 
     async def cached(self, method: str, params: Struct, key: str, options: CachedOptions) -> Any:
-        """`call` for results a modern server lets us keep; ``fresh`` asks the server in any case."""
+        """Execute `call` with the cache; ``fresh`` skips it."""
         cache, established = self.config.cache, self._connections.established
         place = None
         if cache is not None and established is not None and established.revision.modern:
@@ -312,7 +312,7 @@ class Calls:
             cache.put(*place, result, ttl_ms=result.ttl_ms, public=public)
 
     def _principal(self, headers: Headers) -> str:
-        """The owner of a private cache entry: the credentials of the request, hashed, or this very client.
+        """Return the owner of a private cache entry: the hashed credentials of the request, or this client.
 
         Any header of a call may be a credential (an API key, a cookie), so it is part of the owner.
         """
@@ -320,12 +320,12 @@ class Calls:
         own = {name.lower(): value for name, value in (headers or {}).items()}
         given = {**{name.lower(): value for name, value in config.headers.items()}, **own}
         if config.auth is None and "authorization" in given:
-            # Only these headers identify the user, so clients with the same ones share private entries.
+            # Only these headers identify the user, so clients with equal ones share private entries.
             return _hashed("headers", given)
         return config.cache_owner if not own else _hashed(config.cache_owner, own)
 
     async def list_all(self, method: str, member: str, options: CachedOptions) -> list[Any]:
-        """All pages of a list."""
+        """Return all pages of a list."""
 
         async def page(cursor: Any) -> Any:
             key = "" if cursor is UNSET else f"cursor={cursor}"
@@ -335,25 +335,25 @@ class Calls:
             return await follow(page, member)
         except ProtocolError as error:
             expired = error.kind in ("invalid_params", "invalid_cursor", "cursor_expired")
-            ours = isinstance(error, RemoteProtocolError)  # found by `follow`, not said by the server
+            ours = isinstance(error, RemoteProtocolError)  # raised by `follow`, not by the server
             if not expired or ours or self.config.cache is None or options.get("fresh"):
                 raise
-            # A cursor of a cached page has expired: drop all of them and begin again.
+            # The cursor of a cached page has expired: clear the cached pages and start over.
             self.config.cache.forget(self.config.origin, method)
             return await follow(page, member)
 
     async def pages(
         self, method: str, member: str, params: Callable[..., Struct], options: CallOptions
     ) -> list[Any]:
-        """All pages of a list that nobody keeps; ``params`` makes those of a page from its ``cursor``."""
+        """Return all pages of an uncached list; ``params`` creates the params from a ``cursor``."""
         return await follow(lambda cursor: self.call(method, params(cursor=cursor), options), member)
 
 
 async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any]:
-    """Fetch pages until one has no ``nextCursor``; an empty cursor is a cursor like any other.
+    """Fetch pages until one has no ``nextCursor``. An empty cursor is valid.
 
     Raises:
-        RemoteProtocolError: the pages go round in a circle, or never end.
+        RemoteProtocolError: the pages repeat, or exceed the limit.
     """
     found: list[Any] = []
     seen: set[str] = set()
@@ -376,7 +376,7 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
 
 
 def addressed(result: Any, params: Any) -> Any:
-    """``result``, where what was read names its address: erlmcp's servers name none, so it is the one asked for."""
+    """Add the requested URI to contents without one: erlmcp's servers omit it."""
     if type(result) is ReadResourceResult:
         for contents in result.contents:
             contents.uri = contents.uri or params.uri
@@ -384,10 +384,10 @@ def addressed(result: Any, params: Any) -> Any:
 
 
 def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> SendOptions:
-    """The options of a call as a request has them.
+    """Convert the options of a call to those of a request.
 
     Raises:
-        TypeError: there is no such option.
+        TypeError: an option is unknown.
     """
     if unknown := options.keys() - known:
         raise TypeError(f"there is no option {min(unknown)!r} here; there are {', '.join(sorted(known))}")

@@ -1,9 +1,8 @@
-"""Calls of a client that has middleware: each passes them before it is made.
+"""`MiddlewareCalls`: calls of a client with middleware.
 
-A middleware sees the call a server would: the method, the params, the revision. What only a client knows of it is in
-``call.scope``: ``side`` is "client", ``options`` are those of the call, ``repeat`` says whether it does no harm when it
-is made twice, ``asked`` is True once the server has asked something back. The handshake belongs to the connection and
-passes no middleware.
+Client middleware sees a call as a server would: method, params, revision. Client-specific data is in
+``call.scope``: ``side`` is "client", ``options`` are those of the call, ``repeat`` says whether it may run
+twice, ``asked`` is True once the server has requested input. The handshake passes no middleware.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NO_OPTIONS: Final[CallOptions] = {}
 
 
 class MiddlewareCalls(Calls):
-    """`Calls` with the middleware of the client around every one."""
+    """`Calls` with the middleware of the client."""
 
     def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
         super().__init__(config, life, connections, answers)
@@ -51,15 +50,15 @@ class MiddlewareCalls(Calls):
         place: tuple[str, str, bytes, str] | None = None,
         quiet: bool = False,
     ) -> Any:
-        """As `Calls.call`, through the middleware."""
+        """Execute `Calls.call` through the middleware."""
         scope = {"side": "client", "options": options, "repeat": repeat, "making": (known, row, place, quiet)}
         return await self._through(self._respond, method, params, scope, options.get("timeout"))
 
     async def forward(
         self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
     ) -> Any:
-        """As `Calls.forward`, through those middleware that only look."""
-        if self.admission.meta_provider is not None:  # the span to be told of is the one around this
+        """Execute `Calls.forward` through tracing middleware only."""
+        if self.admission.meta_provider is not None:  # the trace context of the surrounding span
             meta = {name: value for name, value in (asking.get("meta") or {}).items() if name not in MEMBERS}
             asking = {**asking, "meta": meta}
         scope = {"side": "client", "options": asking, "repeat": repeat, "timeout": timeout}
@@ -73,7 +72,7 @@ class MiddlewareCalls(Calls):
             conversation = await self._recovered(self.config.limits_of(timeout), accepted=False)
         established = self.established
         call = Call(
-            id=0,  # the endpoint chooses one when the request is sent
+            id=0,  # the endpoint assigns one when the request is sent
             method=method,
             params=params,
             revision=established.revision,

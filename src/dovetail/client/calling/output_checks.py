@@ -1,9 +1,8 @@
-"""Checking a tool's structured result against the output schema it declared.
+"""Validation of structured tool results against the declared output schema.
 
-Three settings: "strict" raises, "warn" logs once per tool, "off" looks at nothing. A schema that refers to another
-document is refused as a whole: remote references are never fetched, and a reference that cannot be followed must not
-turn into "everything is fine". Without jsonschema-rs "warn" checks nothing, and "strict" raises an error with the
-command that installs it.
+"strict" raises, "warn" logs once per tool, "off" skips the check. A schema with remote references is rejected
+as a whole: they are never fetched, and must not count as valid. Without jsonschema-rs, "warn" checks nothing
+and "strict" raises an error with the install command.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...json_schema.problem import SchemaError
 from ...json_schema.validation import Validator
 
 CHECKED_AT_ONCE: Final = 1000
-"""Values in a structured result above which it is checked beside the event loop."""
+"""Structured results with more values are validated in a thread."""
 
 Checking = Literal["strict", "warn", "off"]
 
@@ -26,7 +25,7 @@ log = logging.getLogger("dovetail.client")
 
 
 class OutputChecks:
-    """The validators of one client, by tool; a changed schema gets a new one."""
+    """The validators of one client by tool; a changed schema gets a new one."""
 
     def __init__(self, checking: Checking) -> None:
         if checking not in ("strict", "warn", "off"):
@@ -36,7 +35,7 @@ class OutputChecks:
         if checking == "warn" and not self.enabled:
             log.debug("results are not checked against output schemas: %s", extras.install("jsonschema_rs"))
         self._validators: dict[str, tuple[Any, Validator | str]] = {}
-        """By tool: its schema, and what checks it or why nothing can."""
+        """By tool: its schema, and its validator or the reason why it has none."""
         self._warned: set[str] = set()
 
     def forget(self) -> None:
@@ -44,12 +43,12 @@ class OutputChecks:
         self._warned.clear()
 
     async def check(self, tool: str, schema: Any, value: Any, *, present: bool) -> None:
-        """Check a result of ``tool``; ``present``: it had structured content at all.
+        """Validate a result of ``tool``. ``present``: it has structured content.
 
-        Large values, and schemas seen for the first time, are looked at in a thread.
+        Large values and new schemas are processed in a thread.
 
         Raises:
-            RemoteProtocolError: strict, and the result breaks its schema (kind ``validation_failed``).
+            RemoteProtocolError: strict, and the result does not match its schema (kind ``validation_failed``).
         """
         known = self._validators.get(tool)
         if not present:
@@ -85,7 +84,7 @@ class OutputChecks:
 
 
 def _is_large(value: Any) -> bool:
-    """Whether so many values are in ``value`` that checking them takes a while."""
+    """Return whether ``value`` has too many values to validate on the event loop."""
     waiting, seen = [value], 0
     while waiting and seen <= CHECKED_AT_ONCE:
         item = waiting.pop()

@@ -1,4 +1,4 @@
-"""Reading the params of calls in all the shapes people write them."""
+"""Conversion of call parameters from the forms that callers use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...wire.methods import METHODS, NOT_REMOVED, CustomParams, Method, Reader
 
 
 def read_strings(arguments: Mapping[str, Any] | None) -> dict[str, str] | UnsetType:
-    """The arguments of a prompt, which are strings on the wire: others are written as JSON."""
+    """Return the arguments of a prompt. They are strings; other values are converted to JSON."""
     if arguments is None:
         return UNSET
     return {
@@ -24,10 +24,10 @@ def read_strings(arguments: Mapping[str, Any] | None) -> dict[str, str] | UnsetT
 
 
 def read_level(level: str) -> SetLevelRequestParams:
-    """The params of `logging/setLevel`.
+    """Return the params of `logging/setLevel`.
 
     Raises:
-        ValueError: there is no such level.
+        ValueError: the level is unknown.
     """
     if level not in (levels := get_args(LoggingLevel)):
         raise ValueError(f"a log level is one of {', '.join(levels)}; not {level!r}")
@@ -35,10 +35,10 @@ def read_level(level: str) -> SetLevelRequestParams:
 
 
 def read_params(method: str, params: Any) -> Struct:
-    """The params of any method: what the protocol's own take, or an object or an array in JSON.
+    """Return the params of any method: typed for protocol methods, else a JSON object or array.
 
     Raises:
-        LocalProtocolError: they are not what the method takes.
+        LocalProtocolError: they are not valid for the method.
     """
     row = METHODS.get(method)
     given: Any = {} if params is None else params
@@ -47,24 +47,24 @@ def read_params(method: str, params: Any) -> Struct:
             return CustomParams.split(msgspec.json.encode(given))
         if isinstance(given, Struct):
             return given
-        # By way of JSON: what is passed on as it was written, such as arguments, has to be written first.
+        # Through JSON: raw values such as arguments must be encoded first.
         return msgspec.json.decode(msgspec.json.encode(given), type=row.params)
     except (msgspec.ValidationError, TypeError) as error:
         raise LocalProtocolError("invalid_params", f"{method}: {error}") from None
 
 
 def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
-    """The params as they were given, where ``read``, which was made of them, does not have all of it."""
+    """Return the original params if the decoded ``read`` lacks some of their members."""
     if method not in METHODS or params is None or isinstance(params, Struct):
         return None
-    from ...wire.unknown_fields import has_unknown  # who uses the protocol as it is does without it
+    from ...wire.unknown_fields import has_unknown  # imported only if needed
 
     given = Raw(msgspec.json.encode(params))
     return given if has_unknown(type(read), given) else None
 
 
 def _open_members(raw: bytes | Raw) -> dict[str, Any] | list[Any]:
-    """The server's own members of a result or a notification, the same in both eras; the params may be an array."""
+    """Return the extension members of a result or notification in both eras; params may be an array."""
     members: dict[str, Any] | list[Any] = msgspec.json.decode(raw, type=dict[str, Any] | list[Any])
     if not isinstance(members, dict):
         return members
@@ -75,7 +75,7 @@ _OPEN = Reader(_open_members)
 
 
 def own_method(name: str, result: Any, capability: str | None) -> Method | None:
-    """What a caller knows of a method that is none of the protocol's; None of those that are."""
+    """Return the description of an extension method; None for protocol methods."""
     if name in METHODS:
         return None
     return Method(
@@ -92,10 +92,10 @@ def own_method(name: str, result: Any, capability: str | None) -> Method | None:
 
 
 def own_notification(name: str, params: Any) -> Method:
-    """What a listener knows of a notification that is none of the protocol's.
+    """Return the description of an extension notification.
 
     Raises:
-        RegistrationError: it is one of the protocol's.
+        RegistrationError: it belongs to the protocol.
     """
     if name in METHODS:
         raise RegistrationError(f"{name!r} belongs to the protocol: the client hears it by itself")
@@ -109,10 +109,10 @@ def read_reference(
     value: str | Mapping[str, Any] | None,
     context: Mapping[str, Any] | None,
 ) -> CompleteRequestParams:
-    """The params of `completion/complete`.
+    """Return the params of `completion/complete`.
 
     Raises:
-        TypeError: the pieces are none of the accepted shapes.
+        TypeError: the arguments have no accepted form.
     """
     if isinstance(value, Mapping):  # complete(ref, argument, context)
         value, context = None, value

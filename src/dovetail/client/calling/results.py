@@ -1,8 +1,8 @@
-"""What `call_tool` returns, and how the structured result is found in what servers of any age send.
+"""`ToolResult`: the result of `call_tool`, with structured data from servers of any revision.
 
-`ToolResult.data` is the structured result wherever there is one. Revisions before 2025-06-18 have no structured
-content, there it is read from the JSON in the text; revisions before 2026-07-28 allow objects only, so servers wrap
-other values as ``{"result": value}``, which is undone when the text shows that it was a wrapping.
+`ToolResult.data` is the structured result if there is one. Revisions before 2025-06-18 have no structured
+content, so it is parsed from JSON text. Revisions before 2026-07-28 only allow objects, so servers wrap other
+values as ``{"result": value}``; that is undone if the text shows the wrapping.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ToolResult:
 
     def __init__(self, raw: CallToolResult, revision: Revision) -> None:
         self.raw = raw
-        """The result as the protocol has it."""
+        """The protocol result."""
         self.is_error: bool = raw.is_error is True
         self.meta: dict[str, Any] = raw.meta if isinstance(raw.meta, dict) else {}
         self._revision = revision
@@ -39,7 +39,7 @@ class ToolResult:
 
     @property
     def content(self) -> list[Any]:
-        """The content blocks, typed."""
+        """The typed content blocks."""
         return self.raw.content
 
     @property
@@ -49,9 +49,9 @@ class ToolResult:
 
     @property
     def data(self) -> Any:
-        """The structured result, or None when the server gave none.
+        """The structured result, or None.
 
-        Before 2025-06-18 it is the text read as JSON where it is JSON; `text` is always exact.
+        Before 2025-06-18 it is the text parsed as JSON, if possible; `text` is always exact.
         """
         if self._data is _NONE:
             self._data = structured(self.raw, self._revision)
@@ -59,7 +59,7 @@ class ToolResult:
 
     @property
     def images(self) -> list[bytes]:
-        """The images, decoded; one that is no base64 is left out."""
+        """The decoded images. Invalid base64 is left out."""
         found: list[bytes] = []
         for block in self.raw.content:
             if isinstance(block, ImageContent):
@@ -69,12 +69,12 @@ class ToolResult:
 
     @property
     def structured_content(self) -> Any:
-        """``structuredContent`` as it came, or None."""
+        """The unmodified ``structuredContent``, or None."""
         value = self.raw.structured_content
         return None if value is UNSET else _plain(value)
 
     def check(self) -> ToolResult:
-        """Return self, or raise `ToolError` when the tool failed."""
+        """Return self, or raise `ToolError` if the tool failed."""
         if self.is_error:
             text = self.text or "the tool failed without saying why"
             error = ToolError(text, content=self.raw.content, data=self.structured_content)
@@ -88,18 +88,18 @@ class ToolResult:
 
 
 def _kind(meta: dict[str, Any]) -> str:
-    """What a failed tool says its failure is, if it is one of our words."""
+    """Return the error kind of a failed tool, if it is a known one."""
     kind = meta.get(VENDOR + "kind")
     return kind if isinstance(kind, str) and kind in KINDS else ToolError.kind
 
 
 def joined_text(content: Sequence[Any]) -> str:
-    """The text blocks of ``content``, one per line."""
+    """Return the text blocks of ``content``, one per line."""
     return "\n".join(block.text for block in content if isinstance(block, TextContent))
 
 
 def structured(result: CallToolResult, revision: Revision) -> Any:
-    """The structured result of ``result`` as the tool meant it."""
+    """Return the structured result of ``result``."""
     value = result.structured_content
     if value is not UNSET:
         return unwrap(_plain(value), result.content)
@@ -115,7 +115,7 @@ def structured(result: CallToolResult, revision: Revision) -> Any:
 
 
 def unwrap(value: Any, content: Sequence[Any]) -> Any:
-    """Undo ``{"result": value}``, unless the text shows the object itself."""
+    """Unwrap ``{"result": value}``, unless the text shows the object itself."""
     if not isinstance(value, dict) or cast("dict[str, Any]", value).keys() != {"result"}:
         return cast("Any", value)
     texts = [block.text for block in content if isinstance(block, TextContent)]

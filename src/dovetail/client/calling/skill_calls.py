@@ -1,8 +1,7 @@
-"""Skills (SEP-2640): list them, load one, read its files, and believe none of it unchecked.
+"""Skills of a server (SEP-2640): list, load and verify them.
 
-Listing fetches no file, and neither does loading anything but the SKILL.md itself. Whatever is read is compared with
-what the entry promised (size, SHA-256 digest and, for the SKILL.md, its frontmatter field by field) before the
-caller sees it.
+Listing fetches no file, and loading fetches only SKILL.md. Each file is verified against its entry (size,
+SHA-256 digest and, for SKILL.md, the frontmatter) before the caller gets it.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}$")
 
 
 class SkillError(RemoteProtocolError):
-    """A skill's file is not what its entry said. Do not use it; tell the server's owner."""
+    """A file of a skill differs from its entry. Do not use it; report it to the owner of the server."""
 
     def __init__(self, message: str) -> None:
         super().__init__("validation_failed", message)
 
 
 class LoadedSkill:
-    """A skill whose SKILL.md was read and found to be the one that was listed."""
+    """A skill whose SKILL.md was read and verified."""
 
     def __init__(self, client: Client, entry: SkillEntry, text: str) -> None:
         self._client = client
@@ -42,19 +41,19 @@ class LoadedSkill:
         self.name = str(entry.frontmatter.get("name", ""))
         self.description = str(entry.frontmatter.get("description", ""))
         self.text = text
-        """The whole SKILL.md."""
+        """The content of SKILL.md."""
 
     @property
     def files(self) -> list[str]:
-        """The URIs of its files; empty when the server cannot say beforehand."""
+        """The URIs of its files; empty if the server does not list them."""
         resources = self.entry.resources
         return [] if isinstance(resources, str) else [file.uri for file in resources]
 
     async def read(self, file: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read one file, by its URI or by its path below the skill.
+        """Read one file by its URI or relative path.
 
         Raises:
-            SkillError: the file is not listed, or is not what was listed.
+            SkillError: the file is not listed, or differs from its entry.
         """
         uri = file if "://" in file else self.uri.rpartition("/")[0] + "/" + file
         return await read_verified(self._client, self.entry, uri, options)
@@ -78,7 +77,7 @@ async def load(client: Client, entry: SkillEntry, options: CallOptions) -> Loade
 
 
 async def read_verified(client: Client, entry: SkillEntry, uri: str, options: CallOptions) -> bytes:
-    """The bytes of one file of a skill, after comparing them with the entry."""
+    """Return the verified bytes of one file of a skill."""
     resources = entry.resources
     listed = None
     if not isinstance(resources, str):
@@ -92,7 +91,7 @@ async def read_verified(client: Client, entry: SkillEntry, uri: str, options: Ca
 
 
 def contents_of(result: ReadResourceResult, uri: str) -> bytes:
-    """The bytes of the resource ``uri`` in ``result``."""
+    """Return the bytes of the resource ``uri`` in ``result``."""
     for item in result.contents:
         if item.uri != uri and len(result.contents) > 1:
             continue
@@ -107,7 +106,7 @@ def contents_of(result: ReadResourceResult, uri: str) -> bytes:
 
 
 def verify(listed: SkillResource, data: bytes) -> None:
-    """Compare a file with its entry: size first, it is cheaper and must match anyway."""
+    """Verify a file against its entry: the size first, because it is cheaper."""
     if len(data) != listed.size:
         raise SkillError(f"{listed.uri} has {len(data)} bytes, its entry says {listed.size}")
     if "sha256:" + hashlib.sha256(data).hexdigest() != listed.digest:
@@ -115,7 +114,7 @@ def verify(listed: SkillResource, data: bytes) -> None:
 
 
 def check_entry(entry: SkillEntry) -> None:
-    """Refuse an entry that could not be verified or would fetch without end."""
+    """Reject an entry that cannot be verified or is too large."""
     if isinstance(entry.resources, str):
         return
     if len(entry.resources) > SKILL_FILES:

@@ -1,9 +1,9 @@
-"""Tasks of both designs, seen by the caller as one handle.
+"""`TaskHandle`: one handle for tasks of both designs.
 
-2025-11-25: the client asks for a task, and `tasks/result` blocks until the result is there; questions come as requests
-meanwhile. erlmcp: the client creates a task, and asks `tasks/get` until it is over. The extension of
-2026-07-28: the server decides, `tasks/get` is polled and carries questions, result and error, answers go back with
-`tasks/update`.
+2025-11-25: the client requests a task, and `tasks/result` blocks until the result is available; the server
+sends requests meanwhile. erlmcp: the client creates a task and polls `tasks/get`. Extension of 2026-07-28:
+the server decides; `tasks/get` is polled and returns input requests, result and error, responses are sent
+with `tasks/update`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 TASK_POLL: Final = 0.5
-"""Between two looks at a task, unless its server names another time between the next two."""
+"""Default, shortest and longest polling interval of a task in seconds."""
 SHORTEST_TASK_POLL: Final = 0.02
 LONGEST_TASK_POLL: Final = 30.0
 TASK_GOODBYE: Final = 0.5
-"""Seconds a caller who stops waiting for a task is held up until the server has heard of it."""
+"""Seconds that a caller who stops waiting is delayed until the server is informed."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -42,7 +42,7 @@ AnyTask = m.Task | m.ExtensionTask
 
 
 class TaskHandle:
-    """A tool call that runs on the server. Await `result`, ask for `status`, or `cancel` it."""
+    """A tool call that runs on the server. Await `result`, query `status`, or `cancel` it."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class TaskHandle:
         self._done: m.CallToolResult | None = None
         self._answered: set[str] = set()
         self.task: AnyTask | None = None
-        """The last state heard of; None when the server answered at once."""
+        """The last known state; None if the server responded immediately."""
         if isinstance(created, m.CallToolResult):
             self._done = created
         else:
@@ -68,12 +68,12 @@ class TaskHandle:
 
     @property
     def id(self) -> str | None:
-        """The server's name for the task; None when the call was answered at once."""
+        """The task id of the server; None if the call was answered immediately."""
         return None if self.task is None else self.task.task_id
 
     @property
     def progress(self) -> float | None:
-        """How far the work was at the last look, if its server says so; `total` is of how much."""
+        """The progress at the last poll, if reported, with its `total`."""
         return self._said("progress")
 
     @property
@@ -82,12 +82,12 @@ class TaskHandle:
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What was said of the task when it was created; erlmcp's servers show it."""
+        """Metadata from the creation of the task; shown by erlmcp's servers."""
         return self._said("metadata")
 
     @property
     def reason(self) -> str | None:
-        """Why it was cancelled, if its server says so."""
+        """The reason of the cancellation, if reported."""
         return self._said("reason")
 
     def _said(self, name: str) -> Any:
@@ -95,13 +95,13 @@ class TaskHandle:
         return meta.get(VENDOR + name) if meta else None
 
     async def status(self) -> str:
-        """Ask the server: working, input_required, completed, failed or cancelled."""
+        """Query the status: working, input_required, completed, failed or cancelled."""
         if self.task is None or self.task.status in TERMINAL:
             return "completed" if self.task is None else self.task.status
         return (await self._refresh()).status
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Ask the server to stop, and say why. A task that is over stays as it is."""
+        """Cancel the task with a reason. A finished task is unchanged."""
         await self._cancel(reason, {})
 
     async def _cancel(self, reason: str | None, options: CallOptions) -> None:
@@ -116,31 +116,31 @@ class TaskHandle:
         result = await self._calls.call("tasks/cancel", params, options)
         if isinstance(result, m.Task):
             self.task = result
-            result.task_id = id  # some answer with nothing
+            result.task_id = id  # some respond with an empty object
 
     async def abandon(self) -> None:
-        """Have the task cancelled without waiting long for the server to say so."""
+        """Cancel the task and wait briefly for the server."""
         if self.task is not None and self.task.status not in TERMINAL:
             await asyncio.wait([self.end()], timeout=TASK_GOODBYE)
 
     def end(self) -> asyncio.Task[None]:
-        """Have the task cancelled, and wait for nothing."""
+        """Cancel the task without waiting."""
         telling = asyncio.get_running_loop().create_task(self._cancel(None, {"timeout": Timeouts()}))
         telling.add_done_callback(_heard)
         return telling
 
     async def result(self) -> Any:
-        """Wait for the end, answering questions on the way, and return the tool's result.
+        """Wait for the result. Input requests are answered on the way.
 
         Raises:
-            ProtocolError: the task failed, was cancelled, or is gone.
+            ProtocolError: the task failed, was cancelled, or does not exist.
             ToolError: the tool failed, and failures are checked.
-            RequestTimeout: it did not end within the total of ``Client(timeouts=…)``, if there is one; it goes on.
+            RequestTimeout: no result within the total of ``Client(timeouts=…)``; the task continues.
         """
         return await self.within(self._calls.config.task_total)
 
     async def within(self, limit: float | None) -> Any:
-        """`result`, for which the task has ``limit`` seconds."""
+        """Wait for the `result` for ``limit`` seconds."""
         timer = asyncio.timeout(limit)
         try:
             async with timer:
@@ -165,14 +165,14 @@ class TaskHandle:
         assert self.task is not None
         params = m.GetTaskPayloadRequestParams(self.task.task_id)
         if self._calls.established.capabilities.has("tasks.create"):
-            # erlmcp: -32089 until the task is over.
+            # erlmcp: -32089 until the task has ended.
             await self._wait_for_end()
         while True:
             try:
                 raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
                 break
             except ProtocolError as error:
-                # FastMCP 2 and 3 refuse before the end, where the specification wants them to wait.
+                # FastMCP 2 and 3 refuse before the end, although the specification requires them to wait.
                 if self.task.status in TERMINAL:
                     self.task.status = "failed"
                     raise
@@ -188,7 +188,8 @@ class TaskHandle:
         while (await self._refresh()).status not in TERMINAL:
             await self._clock.sleep(_pause(cast("AnyTask", self.task)))
 
-    # --- the extension --------------------------------------------------------------------------------------------
+    # --- extension
+    # ------------------------------------------------------------------------------------------------
 
     async def _result_modern(self) -> m.CallToolResult:
         while True:
@@ -208,7 +209,7 @@ class TaskHandle:
         return self.task
 
     async def _answer(self, task: m.DetailedTask) -> None:
-        """Answer what has not been answered before; keys are unique for the life of a task."""
+        """Answer new input requests; keys are unique within a task."""
         requests = task.input_requests or {}
         new = {key: request for key, request in requests.items() if key not in self._answered}
         if not new:
@@ -240,14 +241,14 @@ def _heard(telling: asyncio.Task[None]) -> None:
 
 
 def task_of(id: str, *, modern: bool) -> AnyTask:
-    """A task of which nothing but its id is known."""
+    """Return a task of which only the id is known."""
     if modern:
         return m.ExtensionTask(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
     return m.Task(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
 
 
 def _pause(task: AnyTask) -> float:
-    """How long the server wants to be left alone, within reason."""
+    """Return the polling interval of the server, within limits."""
     interval = task.poll_interval_ms if isinstance(task, m.ExtensionTask) else task.poll_interval
     seconds = interval / 1000 if isinstance(interval, int | float) else TASK_POLL
     return min(max(seconds, SHORTEST_TASK_POLL), LONGEST_TASK_POLL)

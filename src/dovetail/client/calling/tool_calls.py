@@ -1,8 +1,8 @@
-"""The tools of a server as the client knows them, and calling one.
+"""`ToolBox`: the tools of a server, and tool calls.
 
-What was listed last decides three things about a call: whether it may be repeated after a loss, which arguments are
-mirrored in headers (2026-07-28 over HTTP), and which schema the result is checked against. A tool that was never
-listed can be called all the same; then nothing is assumed about it.
+The last list decides three things about a call: whether it may be retried after a disconnect, which arguments
+are repeated in headers (2026-07-28 over HTTP), and which schema validates the result. An unlisted tool can be
+called too, without these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .results import ToolResult
 from .task_handles import AnyTask, TaskHandle, task_of
 
 MAX_ANNOTATED_SCHEMA_BYTES: Final = 256 << 10
-"""Bytes of an input schema that is searched for header annotations; a tool with a larger one is left out."""
+"""Input schemas beyond this size are not searched for header annotations; their tools are left out."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -51,28 +51,29 @@ class ToolBox:
         self._checks = OutputChecks(calls.config.validate)
         self.contract = calls.config.contract
         if self.contract is not None:
-            vars(self)["call"] = self._pinned  # on the instance: whoever has no contract pays nothing
+            vars(self)["call"] = self._pinned  # set on the instance: no cost without a contract
         self._mirrors = calls.config.target.kind == "http"
-        """Annotated arguments go into headers too."""
+        """Whether annotated arguments are repeated in headers."""
         self._listed = False
         self._tools: dict[str, m.Tool] = {}
         self._harmless: set[str] = set()
         self._as_tasks: set[str] = set()
         self._header_maps: dict[str, HeaderMap] = {}
         self._begun: dict[str, None] = {}
-        """Tasks of ours, oldest first: 2026-07-28 lists none."""
+        """Tasks created by this client, oldest first: 2026-07-28 cannot list them."""
 
-    # --- the list -------------------------------------------------------------------------------------------------
+    # --- list
+    # -----------------------------------------------------------------------------------------------------------------
 
     async def list_tools(self, options: CachedOptions) -> list[m.Tool]:
-        """All tools but those that must not be shown; what they say of themselves is remembered."""
+        """Return the tools that may be listed, and remember their properties."""
         self._listed = True
         tools: list[m.Tool] = await self._calls.list_all("tools/list", "tools", options)
         mirrors = self._mirrors and self._calls.established.revision.modern
         return self._learn(tools, mirrors=mirrors)
 
     def _learn(self, tools: list[m.Tool], *, mirrors: bool) -> list[m.Tool]:
-        """Remember what the tools say of themselves; return those that may be shown."""
+        """Remember the properties of the tools. Return those that may be listed."""
         valid: list[m.Tool] = []
         named: dict[str, m.Tool] = {}
         maps: dict[str, HeaderMap] = {}
@@ -91,14 +92,14 @@ class ToolBox:
         return valid
 
     def changed(self, kind: str) -> None:
-        """A list changed: compiled schemas may be out of date."""
+        """Drop compiled schemas after a list change."""
         if kind == "tools":
             self._checks.forget()
             if self.contract is not None:
                 self.contract.forget()
 
     async def refresh(self) -> None:
-        """The server may be another one now: forget what it said, and read the tools again if they were read."""
+        """Forget the tools after a possible server change; list them again if they were listed before."""
         config = self._calls.config
         if config.cache is not None:
             config.cache.forget(config.origin)
@@ -109,12 +110,12 @@ class ToolBox:
     async def _pinned(
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
-        """`call`, once the tool has been found to be what the contract says."""
+        """Call a tool after checking it against the contract."""
         await self._hold(name, options.get("version") is not None or _names_version(options.get("meta")))
         return await ToolBox.call(self, name, arguments, task, options)
 
     async def hold(self, params: Any, meta: Mapping[str, Any] | None) -> None:
-        """Hold a request to the contract that calls a tool without `call`."""
+        """Check a request that calls a tool without `call` against the contract."""
         if isinstance(params, m.CallToolRequestParams):
             await self._hold(params.name, _names_version(meta) or _names_version(params.meta or None))
         elif isinstance(params, m.ErlmcpCreateTaskRequestParams):
@@ -128,12 +129,13 @@ class ToolBox:
         tools = await self.list_tools({})
         return tools, self._calls.established.conversation.endpoint.codec
 
-    # --- one call -------------------------------------------------------------------------------------------------
+    # --- calls
+    # ----------------------------------------------------------------------------------------------------------------
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
-        """See `Client.call_tool`."""
+        """Implement `Client.call_tool`."""
         try:
             given = UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
         except (TypeError, ValueError, RecursionError) as error:
@@ -169,7 +171,9 @@ class ToolBox:
         return await self._followed(handle, task, begun, options.get("timeout"))
 
     async def _followed(self, handle: TaskHandle, task: bool, begun: float, timeout: Timeout) -> Any:
-        """The handle, or the result of a call that the server made a task of: who stops waiting for it ends it."""
+        """Return the handle, or the result of a call that became a task. Cancelling the wait cancels the
+        task.
+        """
         total, clock = self._calls.config.limits_of(timeout).total, self._calls.config.clock
         try:
             await self._note(handle.id, total and total - (clock.time() - begun))
@@ -179,7 +183,7 @@ class ToolBox:
             raise
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
-        """erlmcp's way: the task is a request of its own, and its action is the tool."""
+        """Create a task in erlmcp's way: with a separate request whose action is the tool."""
         params = m.ErlmcpCreateTaskRequestParams(m.ErlmcpTaskAction(name, arguments))
         ttl, id, others = options.get("ttl"), options.get("task_id"), options.get("depends_on")
         if ttl is not None or others:
@@ -194,12 +198,12 @@ class ToolBox:
         return self.task(result.task_id, name, options.get("check", True))
 
     def task(self, id: str, name: str = "", check: bool = True) -> TaskHandle:
-        """A handle on the task ``id``, begun by whomever."""
+        """Return a handle of the task ``id``."""
         task = task_of(id, modern=self._calls.established.revision.modern)
         return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
 
     def follow(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
-        """A handle on a task whose result is left as it is."""
+        """Return a handle of a task whose result is not validated."""
 
         async def untouched(done: m.CallToolResult) -> m.CallToolResult:
             return done
@@ -207,7 +211,7 @@ class ToolBox:
         return TaskHandle(self._calls, untouched, created)
 
     def came_late(self, method: str, result: Raw) -> None:
-        """End the task that an answer names which nobody waits for any more."""
+        """Cancel the task of a response that no caller waits for."""
         try:
             made = self._calls.established.conversation.endpoint.codec.decode_result(METHODS[method], result)
         except ProtocolError:
@@ -219,7 +223,7 @@ class ToolBox:
 
     async def _note(self, id: str | None, limit: float | None) -> None:
         if id is None:
-            return  # it was answered at once
+            return  # it was answered immediately
         self._begun[id] = None
         if len(self._begun) > self._calls.config.limits.max_tasks:
             del self._begun[next(iter(self._begun))]
@@ -230,7 +234,7 @@ class ToolBox:
             log.warning("the server does not tell of a task: %s", error)
 
     async def list_tasks(self, options: CallOptions) -> list[AnyTask]:
-        """See `Client.list_tasks`."""
+        """Implement `Client.list_tasks`."""
         if not self._calls.established.revision.modern:
             return await self._calls.pages("tasks/list", "tasks", m.PaginatedRequestParams, options)
         found: list[AnyTask] = []
@@ -238,12 +242,14 @@ class ToolBox:
             try:
                 found.append(await self._calls.call("tasks/get", m.GetTaskRequestParams(id), options))
             except ProtocolError:
-                self._begun.pop(id, None)  # its server has forgotten it
+                self._begun.pop(id, None)  # the server has removed it
         return found
 
     def _ask_for_task(self, params: m.CallToolRequestParams, ttl: int | None) -> bool:
-        """2025-11-25 wants to be asked. A modern server decides by itself: True, because its tasks report no progress,
-        and whoever asks for some may be served in the call itself."""
+        """Return whether to request a task. A modern server decides on its own and returns True here.
+
+        Its tasks report no progress, so a caller who wants progress may get the result in the call itself.
+        """
         established = self._connections.established
         if established is None or established.revision.modern:
             return True
@@ -252,7 +258,7 @@ class ToolBox:
         return False
 
     def mirrored(self, params: m.CallToolRequestParams, options: Options) -> Options:
-        """The options of a call with the headers that repeat its arguments, where the tool wants them."""
+        """Return the options of a call with the headers that repeat its arguments."""
         mapped = self._header_maps.get(params.name)
         if not mapped or not self._calls.established.revision.modern or params.arguments is UNSET:
             return options
@@ -266,7 +272,7 @@ class ToolBox:
         if error.kind == "method_not_found" and params.task is UNSET:
             return await self._taken_as_task(params, options)
         if error.kind == "header_mismatch" and self._mirrors:
-            # The schema we know is out of date, or we know none.
+            # The known schema is out of date or missing.
             self._listed = True
             await self.refresh()
             return True
@@ -276,7 +282,7 @@ class ToolBox:
         return False
 
     async def _taken_as_task(self, params: m.CallToolRequestParams, options: ToolOptions) -> bool:
-        """2025-11-25 refuses a call of a tool that requires a task, which only those know who have listed it."""
+        """Return whether the tool must run as a task: 2025-11-25 refuses other calls of it."""
         established, name = self._calls.established, params.name
         if established.revision.modern or not established.capabilities.has("tasks.requests.tools.call"):
             return False
@@ -300,9 +306,9 @@ class ToolBox:
 
 
 def _mirror(tool: m.Tool, maps: dict[str, HeaderMap]) -> bool:
-    """Learn which arguments of the tool go into headers; False: its annotations are invalid."""
+    """Read which arguments of the tool go into headers. Return False if its annotations are invalid."""
     try:
-        # Looked for in what is written: to walk through a schema takes ten times as long.
+        # Search the encoded schema: walking it takes ten times as long.
         written = msgspec.json.encode(tool.input_schema)
         if ANNOTATION.encode() in written:
             if len(written) > MAX_ANNOTATED_SCHEMA_BYTES:
@@ -317,13 +323,13 @@ def _mirror(tool: m.Tool, maps: dict[str, HeaderMap]) -> bool:
 
 
 def _keyed(options: ToolOptions) -> ToolOptions:
-    """The options of a call that is run once however often it is sent."""
+    """Return the options of a call with an idempotency key."""
     key = options.get("idempotency_key")
     return _with_meta(options, {IDEMPOTENCY_KEY: secrets.token_urlsafe(24) if key is None else key})
 
 
 def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
-    """The options of a call of one version. What was listed is said of the newest: nothing is assumed of others."""
+    """Return the options for a call of one version. Listed properties belong to the newest version only."""
     version = options.get("version") or ""
     return f"{name}@{version}", _with_meta(options, tool_version_meta(version))
 
@@ -337,7 +343,7 @@ def _with_meta(options: ToolOptions, members: Mapping[str, Any]) -> ToolOptions:
 
 
 def _is_harmless(tool: m.Tool) -> bool:
-    """Whether calling the tool twice does no more than calling it once, as far as its author says."""
+    """Return whether the tool may run twice, according to its annotations."""
     notes = tool.annotations
     if notes is UNSET:
         return False

@@ -1,4 +1,5 @@
-"""From a target to a live connection: `targets` and `openers`, the decisions of `negotiate`, the attempt of `connect`.
+"""Connections of a client: `targets` and `connectors` (transports), `negotiate` (decisions) and `connect`
+(attempts).
 
-Start with `connections`, which makes them and looks after them.
+Start with `client_connection`, which creates and maintains connections.
 """

@@ -1,7 +1,7 @@
-"""The client's own side of a connection: making it, looking after it, and serving what the server says.
+"""`Connections`: creates connections, restores state after a reconnect, and dispatches server messages.
 
-`Connections` is what `Life` asks for connections and what a `Conversation` hands questions and notifications to. It
-remembers what must be restored after a reconnect: subscriptions and the log level.
+The lifecycle (`reconnect`) requests connections; a `Conversation` passes server requests and notifications
+here. Subscriptions and the log level are restored after a reconnect.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .connectors import opener_for
 from .listening import Listening
 
 URL_ELICITATIONS: Final = 16
-"""Entries of one URLElicitationRequired error that are put before the user."""
+"""Entries of one URLElicitationRequired error that are shown to the user."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -46,7 +46,7 @@ TASK_NEWS = frozenset({"notifications/tasks/status", "notifications/tasks"})
 
 
 class Connections:
-    """Makes and keeps the connections of one client, one after the other."""
+    """Creates and maintains the connections of one client, one at a time."""
 
     def __init__(self, config: ClientConfig, answers: Answers) -> None:
         self.config = config
@@ -57,19 +57,19 @@ class Connections:
         self.listening.lists = config.on_list_changed is not None
         self.log_level: m.LoggingLevel | None = None
         self.established: Established | None = None
-        """The last one that was made."""
+        """The last connection."""
         self.list_changed: Callable[[str], None] = lambda kind: None
-        """Told which list changed: tools, prompts or resources."""
+        """Called with the changed list: tools, prompts or resources."""
         self.came_late: Callable[[str, Raw], None] = lambda method, result: None
-        """Told of an answer that may name a task, and that nobody waits for any more."""
+        """Called with a response that may contain a task and that no caller waits for."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
-        """Forgets what the server said: it may be another one now."""
+        """Called when the server may have been replaced."""
         self._heard: dict[str, Callback] = {}
-        """Who takes the notifications that are none of the protocol's."""
+        """Handlers of extension notifications."""
         self._made = 0
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, list[asyncio.Future[None]]] = {}
-        """Calls that wait until the user is done at a URL, by the id of the elicitation."""
+        """Calls that wait for a URL elicitation, by its id."""
         self._question_tasks = QuestionTasks(config.limits.max_tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
@@ -78,7 +78,8 @@ class Connections:
                 config.middleware, self.receive_notification
             )
 
-    # --- what a life asks for -------------------------------------------------------------------------------------
+    # --- used by the lifecycle
+    # ------------------------------------------------------------------------------------------------
 
     async def connect(self, machine: ConnectionMachine) -> Conversation:
         limit = self.config.timeouts.connect
@@ -92,7 +93,7 @@ class Connections:
                 text = f"no connection to {self.config.target.label} within {limit} s{known and f': {known}'}"
                 raise RequestTimeout(text, limit="connect") from None
         except BaseException:
-            await attempt.discard()  # outside the limit, which must not take the place of what went wrong
+            await attempt.discard()  # outside of the time limit, which would replace the original error
             raise
         self._made += 1
         self.log_from(self.log_level)
@@ -100,12 +101,12 @@ class Connections:
 
     @property
     def creates_tasks(self) -> bool:
-        """Whether the server makes tasks by erlmcp's ``tasks/create``."""
+        """Whether the server creates tasks with erlmcp's ``tasks/create``."""
         established = self.established
         return established is not None and established.capabilities.has("tasks.create")
 
     async def hear_of_task(self, id: str) -> None:
-        """Have a modern server tell the states of a task, if somebody wants to hear them."""
+        """Subscribe to task states of a modern server, if a callback is set."""
         established = self.established
         if self.config.on_task is None or established is None or not established.revision.modern:
             return
@@ -114,7 +115,7 @@ class Connections:
         await self.listening.restart(conversation, established.capabilities, limit)
 
     def log_from(self, level: m.LoggingLevel | None) -> None:
-        """Remember the level; a modern server is told with every request."""
+        """Store the log level; a modern server gets it with every request."""
         self.log_level = level
         if level is not None and self.established is not None and self.established.revision.modern:
             endpoint = self.established.conversation.endpoint
@@ -142,9 +143,9 @@ class Connections:
             await self.opener.release(conversation.link)
 
     async def unsubscribe_all(self, limit: float) -> None:
-        """Have the server send no more updates of resources, within ``limit`` seconds.
+        """Unsubscribe from all resources within ``limit`` seconds.
 
-        They stay noted: a client that is opened again subscribes again.
+        The subscriptions are kept for the next `open`.
         """
         established = self.established
         if established is None or not self.listening.uris:
@@ -163,7 +164,7 @@ class Connections:
                 log.debug("unsubscribing failed reason=%s", error)
 
     async def _restore(self, conversation: Conversation) -> None:
-        """What the last connection had, this one gets too. A failure here costs that part only."""
+        """Restore the state of the previous connection. A failure affects only that part."""
         established = self.established
         assert established is not None
         limits = self.config.timeouts
@@ -189,27 +190,28 @@ class Connections:
             await conversation.request("resources/subscribe", m.SubscribeRequestParams(uri), limits)
 
     def _anew(self) -> None:
-        """The general stream of a legacy session is open: what happened since we subscribed was told to nobody."""
+        """Handle the open general stream of a legacy session: earlier changes were not received."""
         if self._made > 1 or self.listening.uris:
             self._events_missed()
 
     def _events_missed(self) -> None:
-        """A stream broke and is back: whatever it would have told may have happened."""
+        """Handle a restored stream: events may have been missed."""
         for method in CHANGED_BY:
             self._list_changed(method)
         for uri in list(self.listening.uris):
             self._resource_updated(uri)
 
-    # --- what the server says -------------------------------------------------------------------------------------
+    # --- server messages
+    # ------------------------------------------------------------------------------------------------------
 
     async def respond(self, call: Call, channel: Any) -> Struct | Raw:
-        """Answer a legacy server's request."""
+        """Answer a request of a legacy server."""
         if call.method == "ping":
             return m.Result()
         if call.method in TASK_METHODS:
             return await self._question_tasks.respond(call)
         if call.method == "roots/list" and not self.answers.answers("roots/list"):
-            return m.ListRootsResult([])  # declared by the dialect, and nothing to show
+            return m.ListRootsResult([])  # declared by the dialect
         work = self._answer(call, channel.asked_about.get(call))
         if call.revision.tasks == "core" and _asks_for_task(call.params):
             return self._question_tasks.create(call, work)
@@ -224,14 +226,14 @@ class Connections:
             raise
 
     def hear(self, row: Method, handler: Callback) -> None:
-        """Take a notification that is none of the protocol's."""
+        """Handle an extension notification."""
         offers = self.admission.methods
         offers.custom[row.name] = row
         self.admission.set_capabilities(offers.capabilities)
         self._heard[row.name] = handler
 
     def receive_notification(self, notice: Notice) -> None:
-        """Take note of a server's notification."""
+        """Handle a notification of the server."""
         method, params = notice.method, notice.params
         if method == "notifications/message":
             self._tell(self.config.on_log, params)
@@ -270,10 +272,13 @@ class Connections:
             counts = self.established.conversation.endpoint.violations
             counts["notification_queue_full"] = counts.get("notification_queue_full", 0) + 1
 
-    # --- what 2025-11-25 calls URLElicitationRequired --------------------------------------------------------------
+    # --- URLElicitationRequired of 2025-11-25
+    # ----------------------------------------------------------------------------------
 
     async def settle_urls(self, error: ProtocolError, limit: float | None) -> bool:
-        """Put the URLs an error names before the user; True when all are done and the call may be repeated."""
+        """Show the URLs of an error to the user. Return True if all are completed and the call may be
+        repeated.
+        """
         data: Any = error.data
         entries: Any = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
         if not isinstance(entries, list) or not entries or not self.answers.answers("elicitation/create"):
@@ -293,7 +298,7 @@ class Connections:
         except TimeoutError:
             return False
         finally:
-            # A server may never report that the user is done.
+            # A server may never report completion.
             for id, waiter in waiters.items():
                 waiter.cancel()
                 left = self._completed.get(id, [])
@@ -303,14 +308,16 @@ class Connections:
                     self._completed.pop(id, None)
 
     async def _settle_url(self, entry: Any, waiters: dict[str, asyncio.Future[None]]) -> bool:
-        """Put one URL before the user, and add a future for its completion to ``waiters``; whether it is accepted."""
+        """Show one URL to the user and add a future for its completion to ``waiters``. Return whether it is
+        accepted.
+        """
         try:
             params = msgspec.convert(entry, m.ElicitRequestParams)
         except (msgspec.ValidationError, ValueError):
             return False
         if params.mode != "url" or params.elicitation_id is UNSET:
             return False
-        # Before the user is asked: the notification may be received first.
+        # Before the user is asked: the notification may arrive first.
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._completed.setdefault(params.elicitation_id, []).append(waiter)
         waiters[params.elicitation_id] = waiter
@@ -319,9 +326,10 @@ class Connections:
 
 
 async def ping_regularly(conversation: Conversation, clock: Clock, interval: float) -> None:
-    """Ping until the connection is gone; one that does not answer within ``interval`` seconds is taken for dead.
+    """Ping until the connection ends (heartbeat). Without a response within ``interval`` seconds it is
+    closed.
 
-    So a silent end is noticed before the next call is. Modern servers have no ping, and no connection worth keeping.
+    A silent disconnect is thereby noticed before the next call. Modern servers have no ping.
     """
     limits = Timeouts(idle=None, total=interval)
     while not conversation.gone.done():
@@ -332,7 +340,7 @@ async def ping_regularly(conversation: Conversation, clock: Clock, interval: flo
             text = f"the server did not answer a ping within {interval:g} s"
             conversation.lost(TransportError(text, cause="idle"))
         except ProtocolError:
-            pass  # it does not know ping, but it does answer
+            pass  # ping is unknown to the server, but it responded
         except TransportError:
             return
 

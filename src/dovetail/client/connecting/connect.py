@@ -1,4 +1,4 @@
-"""One attempt to connect: do what `negotiate` decides until the era and revision of the server are settled."""
+"""`Attempt`: one connection attempt, which executes the steps that `negotiate` decides."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from .client_connection import Connections
 
 NEGOTIATION_STEPS: Final = 12
-"""No ladder has more rungs; a decision that loops ends here."""
+"""Upper bound of steps; a loop of decisions ends here."""
 
 log = logging.getLogger("dovetail.client")
 
 NOT_SENT = frozenset({"refused", "unresolved", "tls", "proxy", "session", "redirect"})
-"""Causes that prove that the server never took the request up."""
+"""Causes that prove that the server did not receive the request."""
 _NOT_THIS = frozenset({UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
-"""Codes with which servers refuse an `initialize` whose revision they do not speak; others mean what they say."""
+"""Error codes of `initialize` that mean an unsupported revision."""
 
 
 class Established(Struct, eq=False, kw_only=True):
-    """A connection that is ready for use, and what the server said about itself."""
+    """A ready connection, and what the server declared."""
 
     conversation: Conversation
     revision: Revision
@@ -58,15 +58,15 @@ class Established(Struct, eq=False, kw_only=True):
     server_info: m.Implementation | None
     instructions: str | None
     declared: m.ClientCapabilities
-    """What we told the server that we can do."""
+    """The capabilities declared to the server."""
     offered: set[str] = set()
-    """Methods that were found to be offered, so that each is looked up once."""
+    """Methods that are known to be supported."""
     runs_once: bool = False
-    """The server runs a call with an idempotency key once, however often it is sent."""
+    """Whether the server supports idempotency keys."""
 
 
 class Attempt:
-    """Connect once. Run it, use what it returns, make another one for the next try."""
+    """One connection attempt. Create another one to try again."""
 
     def __init__(self, connections: Connections, machine: ConnectionMachine) -> None:
         self._connections = connections
@@ -75,7 +75,7 @@ class Attempt:
         self._opener = connections.opener
         self._machine = machine
         self._known = config.server_cache
-        # A client that may not speak modern learns nothing that holds for one that may.
+        # A client without modern revisions learns nothing that holds for one with them.
         key = config.target.key
         self._key = key if key is None or config.policy.modern else f"{key} legacy"
         self._label = config.target.label
@@ -85,20 +85,21 @@ class Attempt:
         self._reprobed = False
         self._respawned = False
         self._failure: DovetailError | None = None
-        """The last failure, and the one to report when the ladder ends."""
+        """The last failure, reported when no step is left."""
         self._refused: StatusError | None = None
-        """A 401 or 403 to the probe: reported when the fallback fails too."""
+        """A 401 or 403 to the probe, reported if the fallback fails too."""
         self._missed: DovetailError | None = None
-        """What became of the probe, when it was not answered with a verdict."""
+        """The outcome of an inconclusive probe."""
         self._tentative = False
         self._deadline: asyncio.Timeout | None = None
 
     async def run(self, deadline: asyncio.Timeout) -> Established:
-        """Connect and negotiate; ``deadline`` is put off while a user logs in. Whatever it raises, `discard` it then.
+        """Connect and negotiate. ``deadline`` is extended while a user logs in. Call `discard` after an
+        error.
 
         Raises:
-            TransportError: the server cannot be reached, or not now.
-            ProtocolError: it can, and we do not understand each other.
+            TransportError: the server cannot be reached.
+            ProtocolError: no revision is supported by both sides.
         """
         remembered = self._known.get(self._key)
         self._deadline = deadline
@@ -107,7 +108,7 @@ class Attempt:
         except (ProtocolError, StatusError):
             if remembered is None:
                 raise
-            # What we remembered is out of date: ask again from the beginning.
+            # The cached result is out of date: negotiate in full.
             self._known.forget(self._key)
             await self.discard()
             self._tried.clear()
@@ -154,7 +155,7 @@ class Attempt:
                 info = _implementation(meta.get(SERVER_INFO))
                 self._settle(conversation, revision, outcome, self._speak(conversation, revision), info)
             return step
-        # A plain refusal is what legacy servers are expected to say.
+        # Legacy servers are expected to refuse.
         self._missed = self._missed if type(self._failure) is ProtocolError else self._failure
         self._tentative = outcome.kind == "silent" or (outcome.kind == "gone" and self._opener.http)
         if isinstance(self._failure, StatusError) and outcome.status in (401, 403):
@@ -182,7 +183,7 @@ class Attempt:
         return decision
 
     def _patience(self) -> float | None:
-        """How long to wait for `initialize`: a process that the probe left deaf must leave time for another."""
+        """Return the timeout of `initialize`: an unresponsive process must leave time for a restart."""
         limit = self._config.timeouts.connect
         if limit is None or not self._tried or self._respawned or self._opener.http:
             return limit
@@ -195,21 +196,22 @@ class Attempt:
         try:
             await self._opened()
         except TransportError as error:
-            # Neither transport answers: what `initialize` was told says more about why.
+            # Neither transport responds: the error of `initialize` is more specific.
             raise self._with_history(self._refused or failure or error) from error
         return Step("initialize", self._policy.proposal)
 
     async def _respawn(self) -> bool:
-        """Another process for the one that was lost to a question; once, and never over HTTP."""
+        """Start another process after the probe broke the first one. Once, and never over HTTP."""
         if self._respawned or self._opener.http:
             return False
         self._respawned = True
         if self._conversation is not None and self._conversation.link is not None:
-            self._conversation.link.abort()  # it does not listen: asking it to end would take what time is left
+            self._conversation.link.abort()  # it is unresponsive: a graceful end would use up the time
         await self.discard()
         return True
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- requests
+    # -------------------------------------------------------------------------------------------------------------
 
     async def _opened(self) -> Conversation:
         if self._conversation is None or self._conversation.gone.done():
@@ -227,7 +229,7 @@ class Attempt:
         return self._conversation
 
     def _speak(self, conversation: Conversation, revision: Revision) -> m.ClientCapabilities:
-        """From here on, say everything in ``revision``."""
+        """Use ``revision`` from now on."""
         declared = self._connections.answers.capabilities(revision)
         self._connections.admission.set_capabilities(declared)
         self._establish(conversation, revision, declared)
@@ -240,10 +242,10 @@ class Attempt:
         conversation.endpoint.establish(revision, declared, info)
 
     async def _ask(self, conversation: Conversation, method: str, params: Struct, limit: float | None) -> Any:
-        """The result, or the `Outcome` that says what came in its place."""
+        """Return the result, or the `Outcome` of a failure."""
         self._failure = None
         try:
-            # An idle limit, which stands still while a user logs in.
+            # An idle limit, which pauses while a user logs in.
             return await conversation.request(method, params, Timeouts(idle=limit, total=None), quiet=True)
         except RequestTimeout as error:
             what = f"{self._label} did not answer {method} within {limit:g} s"
@@ -260,7 +262,7 @@ class Attempt:
             return Outcome(kind, status=conversation.requests.last_status, detail=error.message)
         except RemoteProtocolError as error:
             self._failure = error
-            # An answer nobody can read is not an error of the server's own making.
+            # An unreadable response is not an error of the server's method.
             return Outcome("result", None, detail=error.message)
         except ProtocolError as error:
             self._failure = error
@@ -272,15 +274,16 @@ class Attempt:
                 detail=error.message,
             )
 
-    # --- the end of the ladder ------------------------------------------------------------------------------------
+    # --- completion
+    # -----------------------------------------------------------------------------------------------------------
 
     async def _initialized(
         self, conversation: Conversation, revision: Revision, declared: m.ClientCapabilities
     ) -> None:
-        # What we declared stays declared, whatever older revision was agreed on.
+        # Declared capabilities stay declared, also with an older revision.
         self._establish(conversation, revision, declared)
         conversation.notify("notifications/initialized", m.NotificationParams())
-        # Nothing may overtake it; but a server that never says that it got it must not hold us up.
+        # It must be sent first, but a server that does not acknowledge it must not block.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.discovery_timeout):
                 await conversation.drain()
@@ -309,7 +312,7 @@ class Attempt:
         self._known.remember(self._key, found)
 
     async def discard(self) -> None:
-        """Let go of the connection that was not made, and of the process behind it."""
+        """Close the failed connection and its process."""
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
             conversation.close()
@@ -317,7 +320,7 @@ class Attempt:
                 await self._opener.release(conversation.link)
 
     def _error(self, step: Step) -> DovetailError:
-        """The failure to raise: the original one where it says what happened, ours where we decided."""
+        """Return the error to raise: the original one if it explains the failure."""
         failure = self._refused or self._failure
         disagreed = failure is None or (type(failure) is ProtocolError and failure.code in _NOT_THIS)
         if step.action == "fail" and disagreed:
@@ -329,7 +332,7 @@ class Attempt:
         return self._with_history(failure)
 
     def _with_history(self, failure: DovetailError) -> DovetailError:
-        """``failure`` with what became of the probe, which may be the better clue."""
+        """Add the outcome of the probe to ``failure``."""
         where = f"{self._label}: " if isinstance(failure, ProtocolError) else ""
         failure.message = f"{where}{failure.message}{self._history(failure)}"
         failure.args = (failure.message,)
@@ -344,7 +347,7 @@ class Attempt:
         return f" (before that, to server/discover: {missed.message})"
 
     def so_far(self) -> str:
-        """What is known about a server that did not get ready in time."""
+        """Return what is known about a server that did not become ready in time."""
         known = self._failure or self._missed
         said = [] if known is None else [known.message]
         conversation = self._conversation

@@ -1,7 +1,7 @@
-"""Opening a link to each kind of target.
+"""Openers: create links to each kind of target.
 
-An opener is made once per client and opens as many links as the life of the client needs. What is heavy or optional
-(httptools, websockets, subprocesses) is imported when the first such link is opened.
+An opener is created once per client and opens any number of links. Heavy or optional modules (httptools,
+websockets, subprocesses) are imported for the first link.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .targets import Opener
 
 
 class _Opener:
-    """What all of them share."""
+    """Common parts of all openers."""
 
     http = False
 
@@ -36,13 +36,13 @@ class _Opener:
         try:
             await link.wait_closed()
         except asyncio.CancelledError:
-            link.abort()  # whoever closes is in a hurry; still, nothing may be left behind
+            link.abort()  # the caller is in a hurry, but nothing may be leaked
             await link.wait_closed()
             raise
 
 
 class MemoryOpener(_Opener):
-    """A server in this process, on a pair of links."""
+    """A server in this process, over a pair of in-memory links."""
 
     def __init__(self, config: ClientConfig) -> None:
         super().__init__(config)
@@ -67,7 +67,7 @@ class MemoryOpener(_Opener):
 
 
 class ChildOpener(_Opener):
-    """A command run as a child process."""
+    """A command, run as a child process."""
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import child
@@ -102,7 +102,7 @@ class SocketOpener(_Opener):
         await tcp.connect(conversation, target.host, target.port, ssl=context, limits=limits, timeout=timeout)
 
     async def release(self, link: Link) -> None:
-        # One turn of the loop lets the transport see its end; a peer that never takes our last bytes is cut.
+        # The transport notices its end in the next iteration; a peer that does not read is disconnected.
         await asyncio.sleep(0)
 
 
@@ -142,11 +142,11 @@ class WebSocketOpener(_Opener):
 
 
 class HttpOpener(_Opener):
-    """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05.
+    """Streamable HTTP of all revisions, and HTTP+SSE of 2024-11-05.
 
     Raises:
-        TypeError: ``http`` is nothing that sends requests.
-        ValueError: ``proxy`` is no proxy, or there are settings for our own client beside another one.
+        TypeError: ``http`` cannot send requests.
+        ValueError: ``proxy`` is not valid, or built-in client settings are combined with another client.
     """
 
     http = True
@@ -171,7 +171,7 @@ class HttpOpener(_Opener):
 
 
 def own_fetch(config: ClientConfig) -> Fetch:
-    """Our own HTTP client, with the settings of this one."""
+    """Return the built-in HTTP client with the settings of this client."""
     from ...transports.http.client.connection_pool import HttpFetch
 
     return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
@@ -188,6 +188,6 @@ _OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {
 
 
 def opener_for(config: ClientConfig) -> Opener:
-    """The opener of this kind of target; a target may be its own."""
+    """Return the opener for the target, which may itself be an opener."""
     target = config.target
     return target.service if target.kind == "opener" else _OPENERS[target.kind](config)

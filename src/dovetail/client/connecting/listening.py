@@ -1,8 +1,8 @@
-"""Hearing of changes: one `subscriptions/listen` in the modern era, sessions in the legacy one.
+"""`Listening`: subscriptions to changes: one `subscriptions/listen` request on modern servers.
 
-A modern server tells nothing unless asked. All wishes of a client go into one filter; when it changes, a new listen is
-opened before the old one is closed, so nothing is missed in between. A stream that breaks is opened again with growing
-pauses, and since events may have been lost, everything it watched counts as changed.
+All subscriptions of a client form one filter. When it changes, a new listen request is opened before the old
+one is closed, so that nothing is missed. A broken stream is reopened with backoff. Because events may be
+lost, everything it watched then counts as changed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _NO_LIMIT = Timeouts(idle=None, total=None)
 
 
 class Listening:
-    """The one listen stream of a client."""
+    """The listen stream of one client."""
 
     def __init__(self, clock: Clock, reconnect: Reconnect, missed: Callable[[], None]) -> None:
         self.lists = False
-        """Whether list changes are wanted."""
+        """Whether list changes are subscribed."""
         self.uris: dict[str, None] = {}
-        """The resources whose updates are wanted."""
+        """The subscribed resources."""
         self.tasks: dict[str, None] = {}
-        """The tasks whose states are wanted."""
+        """The subscribed tasks."""
         self._clock = clock
         self._reconnect = reconnect
         self._missed = missed
@@ -43,14 +43,14 @@ class Listening:
         self._task: asyncio.Task[None] | None = None
         self._ack: asyncio.Future[None] | None = None
         self._broken = False
-        """Nobody has told us anything since the stream broke."""
+        """Whether no notification was received since the stream broke."""
 
     @property
     def wanted(self) -> bool:
         return self.lists or bool(self.uris) or bool(self.tasks)
 
     def filter(self, capabilities: Any) -> SubscriptionFilter:
-        """What to ask for: our wishes, as far as the server can fulfil them."""
+        """The filter to request: subscriptions that the server supports."""
 
         def changes(kind: str) -> Any:
             return True if self.lists and capabilities.has(f"{kind}.listChanged") else UNSET
@@ -64,13 +64,13 @@ class Listening:
         )
 
     async def restart(self, conversation: Conversation, capabilities: Any, limit: float | None) -> None:
-        """Listen with the wishes of now; returns when the server has acknowledged them.
+        """Open a listen request for the current subscriptions. Return when the server has acknowledged it.
 
         Raises:
-            ProtocolError: the server refuses to report anything.
-            RequestTimeout: it does not acknowledge.
+            ProtocolError: the server refused it.
+            RequestTimeout: no acknowledgement.
         """
-        async with self._lock:  # one at a time: an acknowledgement belongs to the last listen
+        async with self._lock:  # one at a time: an acknowledgement belongs to the last request
             old, self._task = self._task, None
             wishes = self.filter(capabilities)
             try:
@@ -94,17 +94,17 @@ class Listening:
             ) from None
 
     def acknowledge(self) -> None:
-        """The server has registered the subscription."""
+        """Handle the acknowledgement of the server."""
         if self._broken:
-            # Not before: what happens until the server has registered us is told to nobody.
+            # Only now: earlier changes are not reported.
             self._broken = False
             self._missed()
         if self._ack is not None and not self._ack.done():
             self._ack.set_result(None)
 
     async def stop(self) -> None:
-        """Hear no more."""
-        self._lock = asyncio.Lock()  # the next connection may live on another event loop
+        """Close the listen stream."""
+        self._lock = asyncio.Lock()  # the next connection may be on another event loop
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -120,16 +120,16 @@ class Listening:
                 await conversation.request("subscriptions/listen", params, _NO_LIMIT)
                 if not ack.done():
                     ack.set_result(None)
-                return  # a result is an intentional end
+                return  # a result ends the stream intentionally
             except ProtocolError as error:
                 self._refused(ack, error)
                 return
             except DovetailError as error:
                 if conversation.gone.done():
                     self._refused(ack, error)
-                    return  # the client connects again, and listens again then
+                    return  # listening restarts after the reconnect
                 log.info("the listen stream broke: %s", error.message)
-            # What was acknowledged in between has begun anew: a long life has many breaks.
+            # Reset the backoff after an acknowledgement.
             attempts = attempts + 1 if self._broken else 1
             self._broken = True
             limit = self._reconnect.max_attempts
@@ -140,4 +140,4 @@ class Listening:
     def _refused(self, ack: asyncio.Future[None], error: DovetailError) -> None:
         if not ack.done():
             ack.set_exception(error)
-            ack.exception()  # the one who waited may have given up
+            ack.exception()  # the waiting caller may be gone

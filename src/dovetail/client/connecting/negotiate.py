@@ -1,11 +1,11 @@
-"""Finding the era and revision of a server: decisions without I/O.
+"""Negotiation of era and revision: decisions without I/O.
 
-A connection attempt asks `first_step`, does what it says, and hands what came back to `after_probe` or
-`after_initialize`, until a `Step` says that it is settled or that it failed. Each row of lifecycle.md's table
-"finding the server's era" is one branch here; the I/O around it lives in `client.connecting`.
+An attempt calls `first_step`, executes the step, and passes the outcome to `after_probe` or
+`after_initialize`, until a `Step` says that it is settled or failed. Each row of the table "finding the
+server's era" in lifecycle.md is one branch. The I/O is in `client.connecting.connect`.
 
-Three rules stand above the table. Network errors are never a verdict. No single error code proves a legacy server;
-only the three modern ones prove anything. Every step is taken at most once, so the ladder always ends.
+Three rules apply. Network errors prove nothing. No single error code proves a legacy server; only the three
+modern codes prove anything. Every step is taken at most once, so negotiation always ends.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from msgspec import Struct
 from ...wire.revisions import BY_NAME, REVISIONS, newest
 
 VERSIONS_READ: Final = 64
-"""Versions that are read of what a server says it supports: those we might know are few."""
+"""Versions that are read from a server's list of supported ones."""
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 _STAY_MODERN = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY})
 
-# Statuses that say "not now", never "not this": repeating the same probe later is the only answer.
+# Statuses that mean "not now": repeat the same probe later.
 _TRANSIENT = frozenset({408, 425, 429})
-# An `initialize` refused with one of these may still be the 2024-11-05 pair of endpoints behind the same URL.
+# After these statuses, the same URL may be the HTTP+SSE endpoint of 2024-11-05.
 _TRY_SSE = frozenset({400, 404, 405, 406, 415, 422})
 
 
 class NegotiationPolicy(Struct, frozen=True):
-    """Which revisions the caller allows, newest first."""
+    """The allowed revisions, newest first."""
 
     modern: tuple[str, ...]
     legacy: tuple[str, ...]
@@ -38,10 +38,10 @@ class NegotiationPolicy(Struct, frozen=True):
 
     @classmethod
     def of(cls, revision: str) -> NegotiationPolicy:
-        """Read the ``revision=`` option: "auto", "modern", "legacy", or one revision.
+        """Parse the ``revision=`` option: "auto", "modern", "legacy", or one revision.
 
         Raises:
-            ValueError: no such revision.
+            ValueError: the revision is unknown.
         """
         if revision in ("auto", "modern", "legacy"):
             modern = tuple(r.name for r in reversed(REVISIONS) if r.modern)
@@ -57,16 +57,16 @@ class NegotiationPolicy(Struct, frozen=True):
 
     @property
     def proposal(self) -> str:
-        """The version that `initialize` proposes: never a modern one."""
+        """The version that `initialize` proposes: always a legacy one."""
         return self.legacy[0] if self.legacy else newest(modern=False).name
 
 
 class Outcome(Struct, frozen=True):
-    """What came back from a probe or from `initialize`.
+    """The outcome of a probe or of `initialize`.
 
-    ``kind`` is "result" (with ``versions``, None when they could not be read), "error" (JSON-RPC: ``code``,
-    ``supported``), "status" (HTTP without JSON-RPC), "garbage" (an answer that is no message), "silent", "gone" (the
-    server hung up on the question) or "unreachable" (it was never asked).
+    ``kind`` is "result" (with ``versions``, None if unreadable), "error" (JSON-RPC: ``code``, ``supported``),
+    "status" (HTTP without JSON-RPC), "garbage" (not a message), "silent", "gone" (the server disconnected) or
+    "unreachable" (it did not receive the request).
     """
 
     kind: str
@@ -78,32 +78,32 @@ class Outcome(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What to do next: "probe", "initialize", "sse", "modern", "legacy", "retry" or "fail".
+    """The next step: "probe", "initialize", "sse", "modern", "legacy", "retry" or "fail".
 
-    "retry" is a failure without a verdict: raise it, and try the same again later.
+    "retry" is an inconclusive failure: raise it, and try the same again later.
     """
 
     action: str
     revision: str = ""
     reason: str = ""
     respawn: bool = False
-    """The process that was asked is gone or lost: start another one before this step."""
+    """Whether to start another process first, because the previous one has ended or is unresponsive."""
 
 
 def first_step(policy: NegotiationPolicy, remembered: str | None = None) -> Step:
-    """The step to begin with; ``remembered`` is the era an earlier connection found."""
+    """Return the first step; ``remembered`` is the era of an earlier connection."""
     if not policy.modern or (remembered == "legacy" and policy.legacy):
         return Step("initialize", policy.proposal)
     return Step("probe", policy.modern[0])
 
 
 def choose(offered: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """The newest version of ``wanted`` (newest first) that is offered."""
+    """Return the newest version of ``wanted`` (newest first) that is offered."""
     return next((version for version in wanted if version in offered), None)
 
 
 def after_probe(policy: NegotiationPolicy, outcome: Outcome, tried: Sequence[str], *, http: bool) -> Step:
-    """Decide after `server/discover` was sent with the last version of ``tried``."""
+    """Decide after `server/discover` with the last version of ``tried``."""
     match outcome.kind:
         case "result":
             return _after_discovery(policy, outcome.versions)
@@ -124,7 +124,7 @@ def after_probe(policy: NegotiationPolicy, outcome: Outcome, tried: Sequence[str
 def after_initialize(
     policy: NegotiationPolicy, outcome: Outcome, *, http: bool, reprobed: bool = False
 ) -> Step:
-    """Decide after `initialize` came back. ``reprobed``: it has led back to a probe once already."""
+    """Decide after `initialize`. ``reprobed``: it has already led back to a probe once."""
     match outcome.kind:
         case "result":
             version = outcome.versions[0] if outcome.versions else ""
@@ -133,7 +133,7 @@ def after_initialize(
             wanted = ", ".join(policy.legacy)
             return Step("fail", reason=f"the server answered with revision {version!r}; we speak {wanted}")
         case "error" if outcome.code == UNSUPPORTED_VERSION and not reprobed:
-            # A slow starter that answers the probe only now, or a modern-only server we remembered wrongly.
+            # A slow server that answers the probe only now, or a wrongly cached modern-only server.
             version = choose(outcome.supported or policy.modern, policy.modern)
             if version is not None:
                 return Step("probe", version)
@@ -166,7 +166,7 @@ def _after_unsupported(policy: NegotiationPolicy, supported: tuple[str, ...], tr
     version = choose([v for v in supported if v not in tried], policy.modern)
     if version is not None:
         return Step("probe", version)
-    # The same version may be offered again after being refused: a server that says so is asked once more.
+    # The same version may be offered again after a refusal: try it once more.
     again = choose(supported, policy.modern)
     if again is not None and len(tried) < 2:
         return Step("probe", again)
@@ -188,7 +188,7 @@ def _no_overlap(offered: Sequence[str], policy: NegotiationPolicy) -> str:
 
 
 def read_supported(data: Any) -> tuple[str, ...] | None:
-    """The `supported` list in the data of an UnsupportedProtocolVersion error."""
+    """Return the `supported` list in the data of an UnsupportedProtocolVersion error."""
     supported = cast("dict[str, Any]", data).get("supported") if isinstance(data, dict) else None
     if not isinstance(supported, list):
         return None

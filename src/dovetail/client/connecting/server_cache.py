@@ -1,11 +1,11 @@
-"""What earlier connections learnt about a server: its era, and which HTTP transport it speaks.
+"""`ServerCache`: the era and HTTP transport of known servers.
 
-Finding the era costs a round trip, or a whole process for a legacy server that dies of the question. What was found is
-therefore kept for the life of this process, per command line or URL, in a bounded table. It is a shortcut and never a
-truth: when a connection made with it fails, `forget` it and negotiate in full.
+Finding the era costs a round trip, or a process for a legacy server that exits on the probe. The result is
+therefore cached for the life of this process, by command line or URL. It is only a hint: if a connection with
+it fails, `forget` it and negotiate in full.
 
-Silence proves nothing: a modern server that was busy, or a proxy that lost the probe, looks like a legacy one. What
-rests on silence is therefore `tentative`, and holds for `TENTATIVE_SECONDS` only.
+A missing response proves nothing: a busy modern server looks like a legacy one. Such results are `tentative`
+and expire after `TENTATIVE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from msgspec import Struct
 
 SERVER_CACHE_SIZE: Final = 1024
 TENTATIVE_SECONDS: Final = 300.0
-"""Until a server that was silent about the probe is probed again."""
+"""Seconds after which a server that did not respond to the probe is probed again."""
 
 
 class CachedServer(Struct, frozen=True):
-    """How a server was reached the last time."""
+    """How a server was reached last time."""
 
     era: str
-    """"modern" or "legacy"."""
+    """The era: "modern" or "legacy"."""
     revision: str
     transport: str = "stream"
-    """"stream", "streamable" or "sse": for HTTP, which of its two transports answered."""
+    """The transport: "stream", or for HTTP "streamable" or "sse"."""
     tentative: bool = False
-    """The probe was lost or not answered, rather than refused."""
+    """Whether the probe got no response, rather than a refusal."""
 
 
 class ServerCache:
-    """A bounded table; the one not needed for longest makes room."""
+    """A bounded table with least-recently-used eviction."""
 
     def __init__(self, limit: int = SERVER_CACHE_SIZE, clock: Callable[[], float] = monotonic) -> None:
         self._known: OrderedDict[str, tuple[CachedServer, float]] = OrderedDict()
@@ -59,7 +59,7 @@ class ServerCache:
         if key is None:
             return
         before = self._known.get(key)
-        # A connection that tentative knowledge led to proves no more than the knowledge did.
+        # A connection based on a tentative result does not confirm it.
         if before is not None and before[0] == server:
             return
         self._known[key] = (server, self._clock())
@@ -73,4 +73,4 @@ class ServerCache:
 
 
 SERVER_CACHE = ServerCache()
-"""The table of this process."""
+"""The cache of this process."""

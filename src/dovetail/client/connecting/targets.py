@@ -43,7 +43,7 @@ class Opener(Protocol):
     http: bool
 
     async def open(self, conversation: Conversation, transport: str) -> None:
-        """Connect ``conversation``; ``transport`` is "stream", or which of HTTP's two: "streamable", "sse".
+        """Connect ``conversation``. ``transport`` is "stream", or for HTTP "streamable" or "sse".
 
         Raises:
             DovetailError: it cannot be opened.
@@ -51,7 +51,7 @@ class Opener(Protocol):
         ...
 
     async def release(self, link: Link) -> None:
-        """Wait until a closed link has let go of everything."""
+        """Wait until a closed link has released everything."""
         ...
 
 
@@ -70,13 +70,15 @@ class Target(Struct, frozen=True, kw_only=True):
     tls: bool = False
     service: Any = None
     principal: Principal | None = None
-    """Who calls a service in this process."""
+    """The principal of calls to a server in this process."""
     every_revision: bool = False
-    """The command is ``dovetail run``: it answers in every revision, so a process that ends has failed to start."""
+    """Whether the command is ``dovetail run``, which supports every revision: an exit means that it failed to
+    start.
+    """
 
     @property
     def key(self) -> str | None:
-        """Under which name what was learnt about this server is remembered; None for a server in this process."""
+        """The key of this server in the cache; None for a server in this process."""
         match self.kind:
             case "memory" | "opener":
                 return None
@@ -89,7 +91,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How messages name it: never with a query string or credentials, which may be secret."""
+        """The name in messages, without query string and credentials, which may be secret."""
         match self.kind:
             case "memory" | "opener":
                 return "the server in this process"
@@ -103,11 +105,11 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def parse_target(target: Any) -> Target:
-    """Read what the application gave.
+    """Parse a target.
 
     Raises:
-        ValueError: a string that is none of the forms above.
-        TypeError: no target at all.
+        ValueError: the string has no known form.
+        TypeError: the value is not a target.
     """
     if isinstance(target, Target):
         return target
@@ -121,7 +123,7 @@ def parse_target(target: Any) -> Target:
             raise ValueError("the command is empty")
         return Target(kind="child", command=words)
     if isinstance(target, Mapping):
-        from ...gateway import Gateway  # {"mcpServers": …}: several servers as one
+        from ...gateway import Gateway  # several servers as one
 
         return Target(kind="memory", service=Gateway(cast("Mapping[str, Any]", target)))
     if isinstance(target, Opener):
@@ -160,7 +162,7 @@ def _parse_text(text: str) -> Target:
 
 
 def with_scheme(text: str) -> str | None:
-    """The URL that ``HOST:PORT/PATH`` stands for; None if ``text`` does not look like one."""
+    """Return the URL for ``HOST:PORT/PATH``; None if ``text`` has another form."""
     return f"http://{text}" if _NO_SCHEME.fullmatch(text) else None
 
 
@@ -171,7 +173,7 @@ def _checked(target: Target) -> Target:
 
 
 def _file(path: str) -> Target:
-    """A file with a `Server`, or one of FastMCP or the official SDK, need not run it; any other is a program."""
+    """Return the target for a file: one with a server is run by Dovetail, any other as a program."""
     try:
         ours = b"dovetail" in Path(path).read_bytes()
     except OSError as error:
@@ -182,5 +184,5 @@ def _file(path: str) -> Target:
 
 
 def run_command(file: str) -> tuple[str, ...]:
-    """The command that serves ``FILE[:name]`` in a process of its own."""
+    """Return the command that serves ``FILE[:name]`` in a child process."""
     return sys.executable, "-m", "dovetail.cli.main", "run", file

@@ -1,4 +1,4 @@
-"""Ready-made `on_sample` callbacks for the common model providers.
+"""Samplers: `on_sample` callbacks for common model providers.
 
 ```python
 from dovetail.client.samplers import Anthropic, Ollama, Samplers

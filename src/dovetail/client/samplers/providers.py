@@ -1,4 +1,4 @@
-"""The providers: Anthropic's messages, OpenAI's chat completions and all that speak them, Ollama's own chat."""
+"""Samplers for providers: Anthropic messages, OpenAI chat completions and compatible APIs, Ollama chat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...model import CreateMessageRequestParams
 from .sampler_base import Blocks, Profile, Sampler, blocks, text
 
 _LOCAL = Profile(cheap=1.0, fast=0.5, clever=0.3)
-"""A model that runs on this machine."""
+"""The default profile of a model on this machine."""
 
 
 class Anthropic(Sampler):
@@ -69,7 +69,7 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAI(Sampler):
-    """Chat completions at ``base_url``; give ``api_key`` where the provider wants one."""
+    """Chat completions at ``base_url``. Some providers need ``api_key``."""
 
     path = "/chat/completions"
     base_url = "https://api.openai.com/v1"
@@ -115,7 +115,7 @@ class LMStudio(OpenAI):
 
 
 def _messages(role: str, content: Blocks) -> Blocks:
-    """One message of ours: tool results and tool calls are messages of their own there."""
+    """Convert one message: tool results and tool calls become separate messages."""
     found: Blocks = []
     parts: Blocks = []
     calls: Blocks = []

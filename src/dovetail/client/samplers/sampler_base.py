@@ -1,7 +1,7 @@
-"""What all samplers share: the models they offer, one JSON request to a provider, and the choice among several.
+"""The base of samplers: models, requests to a provider, and the choice among several samplers.
 
-A sampler is an `on_sample` callback: await it with the request, get a `CreateMessageResult`. A provider differs in two
-pure functions, `payload` and `read`, and in a few words for the same things.
+A sampler is an `on_sample` callback: it gets the request and returns a `CreateMessageResult`. Providers
+implement two pure functions, `payload` and `read`, and a few names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAMPLER_SECONDS: Final = 120.0
 
 
 SAMPLER_ANSWER: Final = 16 << 20
-"""The largest answer of a model's provider."""
+"""Size limit of a provider's response in bytes."""
 
 _REFUSED = {
     404: "model_not_available",
@@ -29,13 +29,13 @@ _REFUSED = {
     429: "sampling_rate_limited",
     504: "sampling_timeout",
 }
-"""What the providers say with a status: OpenAI, Anthropic and Ollama answer 404 for a model they do not have."""
+"""Error kinds by HTTP status: OpenAI, Anthropic and Ollama answer 404 for an unknown model."""
 
 Blocks = list[dict[str, Any]]
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How a model ranks, each from 0 to 1: what `modelPreferences` is matched against."""
+    """The ranking of a model, each value from 0 to 1, to be matched against `modelPreferences`."""
 
     cheap: float = 0.5
     fast: float = 0.5
@@ -43,7 +43,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """What `Samplers` needs of a sampler."""
+    """The interface that `Samplers` needs."""
 
     models: Sequence[str]
     profile: Profile
@@ -55,16 +55,16 @@ class Provider(Protocol):
 
 
 class Sampler:
-    """One provider with the models it may use; the first one is the default. ``http`` is as in `Client`."""
+    """One provider and its models; the first one is the default. ``http`` is as in `Client`."""
 
     supports_tools = False
     path = ""
     base_url = ""
     profile = Profile()
     stops: ClassVar[Mapping[str, Any]] = {}
-    """The provider's reasons to stop, and ours."""
+    """Stop reasons of the provider, and their names in MCP."""
     choices: ClassVar[Mapping[str, Any]] = {}
-    """What `toolChoice` says, and how the provider says it."""
+    """Values of `toolChoice`, and their names at the provider."""
 
     def __init__(
         self,
@@ -85,15 +85,15 @@ class Sampler:
         self._timeout = timeout
 
     def payload(self, model: str, request: CreateMessageRequestParams) -> dict[str, Any]:
-        """The provider's request."""
+        """Return the request for the provider."""
         raise NotImplementedError
 
     def read(self, answer: dict[str, Any]) -> tuple[Blocks, str | None]:
-        """Our blocks in the provider's answer, and why it stopped; may raise KeyError, IndexError or TypeError."""
+        """Return content blocks and stop reason of a response. May raise KeyError, IndexError or TypeError."""
         raise NotImplementedError
 
     def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
-        """A tool as the provider describes one."""
+        """Return a tool in the format of the provider."""
         raise NotImplementedError
 
     async def __call__(
@@ -108,7 +108,7 @@ class Sampler:
             raise ProtocolError("sampling_failed", f"{type(self).__name__} gave no usable answer") from error
 
     def wishes(self, request: CreateMessageRequestParams, *, most: str, stop: str) -> dict[str, Any]:
-        """What else a request asks for; ``most`` and ``stop`` are what the provider calls two of them."""
+        """Return the other parameters; ``most`` and ``stop`` are the provider's names of two of them."""
         found: dict[str, Any] = {most: request.max_tokens}
         if isinstance(request.temperature, int | float):
             found["temperature"] = request.temperature
@@ -144,7 +144,7 @@ class Sampler:
 
 
 class Mock:
-    """A sampler without a model: answers with ``replies`` in turn, over and over; without any, what was asked."""
+    """A sampler without a model: it returns ``replies`` in turn, or echoes the request without replies."""
 
     supports_tools = False
 
@@ -168,8 +168,9 @@ class Mock:
 class Samplers:
     """Several samplers as one callback.
 
-    A hint is a name or a part of one ("claude-3", "sonnet"); the first hint that any model answers to decides. Without
-    one, each sampler is scored by the request's priorities against its `Profile`, and the best one is asked.
+    A hint is a model name or a part of it ("claude-3", "sonnet"); the first hint that matches a model
+    decides. Without a match, each sampler is scored by the request's priorities and its `Profile`, and the
+    best one is used.
     """
 
     def __init__(self, *samplers: Any) -> None:
@@ -184,7 +185,7 @@ class Samplers:
 
 
 def choose(request: CreateMessageRequestParams, samplers: Sequence[Provider]) -> tuple[Provider, str]:
-    """The sampler and its model for this request."""
+    """Return the sampler and its model for this request."""
     able = [s for s in samplers if s.supports_tools] if request.tools else list(samplers)
     able = able or list(samplers)
     for hint in hints(request):
@@ -213,31 +214,31 @@ def _fetch(http: Any) -> Fetch:
 
         return fetch_with(http)
     from ...transports.http.client.connection_pool import (
-        HttpFetch,  # loaded when a sampler is used the first time
+        HttpFetch,  # imported when a sampler is first used
     )
 
     return HttpFetch()
 
 
 def answered(content: Blocks, model: str, stop: str) -> CreateMessageResult:
-    """The result of sampling these blocks."""
+    """Return the sampling result for these blocks."""
     block = content if len(content) != 1 else content[0]
     found = {"role": "assistant", "model": model, "stopReason": stop, "content": block}
     return msgspec.convert(found, CreateMessageResult)
 
 
 def hints(request: CreateMessageRequestParams) -> list[str]:
-    """The names a request hints at, lower case, in its order."""
+    """Return the lower-case model hints of a request in order."""
     preferences = request.model_preferences
     return [hint.name.lower() for hint in (preferences.hints or ()) if hint.name] if preferences else []
 
 
 def blocks(content: Any) -> Blocks:
-    """The content of a sampling message as a list of plain blocks: one block and several are both legal."""
+    """Return the content of a sampling message as a list of dicts: one block and several are allowed."""
     found = cast("list[Any]", content) if isinstance(content, list) else [content]
     return [msgspec.to_builtins(block) for block in found]
 
 
 def text(words: str) -> dict[str, Any]:
-    """A block of text, as most of us write it."""
+    """Return a text block."""
     return {"type": "text", "text": words}

@@ -1,1 +1,1 @@
-"""What a server may ask of us: `answers` has the table of callbacks for both eras."""
+"""Server-to-client requests: elicitation, sampling and roots. `callbacks` has the table for both eras."""

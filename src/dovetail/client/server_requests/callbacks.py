@@ -1,8 +1,8 @@
-"""The questions a server may ask: one table of callbacks for both eras.
+"""Callbacks for server-to-client requests, one table for both eras.
 
-A legacy server sends a request and waits; a modern one ends the call with `input_required` and waits for the retry.
-Either way the question reaches `Answers.answer` as a method name and decoded params, and what it returns goes back
-as it is. What we are able to answer is also what we declare: `capabilities` derives it from the callbacks.
+A legacy server sends a request and waits; a modern one ends the call with `input_required` and waits for the
+next request. Both reach `Answers.answer` with a method name and decoded params. The declared `capabilities`
+are derived from the callbacks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..client_config import Callback, ClientConfig
 from .form_answers import read_answer
 
 CALLBACKS_RUNNING: Final = 10_000
-"""Async callbacks that run at once; further notifications are dropped."""
+"""Concurrent async callbacks; further notifications are dropped."""
 
 
 log = logging.getLogger("dovetail.client")
@@ -36,7 +36,7 @@ log = logging.getLogger("dovetail.client")
 _BY_POSITION = frozenset(
     {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL}
 )
-# What each callback lets us declare, under the method it answers.
+# The capability that each callback declares, by method.
 _DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
     "roots/list": ("roots", {"listChanged": True}),
     "sampling/createMessage": ("sampling", {}),
@@ -46,18 +46,18 @@ _TASKS: dict[str, dict[str, Any]] = {
     "sampling/createMessage": {"createMessage": {}},
     "elicitation/create": {"create": {}},
 }
-"""The questions that 2025-11-25 may ask as tasks."""
+"""Requests that 2025-11-25 may send as tasks."""
 
 
 @runtime_checkable
 class ToolSampler(Protocol):
-    """An ``on_sample`` that says whether its models can use tools; others cannot."""
+    """An ``on_sample`` that states whether its models can use tools."""
 
     supports_tools: bool
 
 
 class Answers:
-    """The callbacks of one client. Absent callbacks are not declared and are answered with an error."""
+    """The callbacks of one client. Requests without a callback are not declared and get an error."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._declared = config.capabilities
@@ -78,7 +78,7 @@ class Answers:
         self._sample_tools = isinstance(config.on_sample, ToolSampler) and config.on_sample.supports_tools
 
     def capabilities(self, revision: Revision) -> m.ClientCapabilities:
-        """What to declare on ``revision``: the callbacks there are, and what the application added."""
+        """Return the capabilities for ``revision``: those of callbacks, and those of the application."""
         able = m.ClientCapabilities(_DECLARED[method] for method in self._callbacks)
         if self._sample_tools:
             able["sampling"] = {"tools": {}}
@@ -88,7 +88,7 @@ class Answers:
             able["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
         found: dict[str, Any] = downgrade_for(revision).edit(able)
         if revision.modern:
-            # They are answered by the client itself, so every modern server may count on them.
+            # The client handles them itself, so every modern server may use them.
             found["extensions"] = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}, IDEMPOTENCY_EXTENSION: {}}
         for name, setting in self._declared.items():
             old = found.get(name)
@@ -97,14 +97,14 @@ class Answers:
         return m.ClientCapabilities(found)
 
     def answers(self, method: str) -> bool:
-        """Whether somebody answers this question."""
+        """Return whether a callback handles the method."""
         return method in self._callbacks
 
     async def answer(self, method: str, params: Any) -> Struct:
-        """Ask the application and return the result to send.
+        """Call the application and return the result to send.
 
         Raises:
-            ProtocolError: nobody answers this question, or the answer cannot be sent.
+            ProtocolError: the callback is missing, or its result cannot be sent.
         """
         known = self._callbacks.get(method)
         if known is None:
@@ -122,7 +122,8 @@ class Answers:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Something it waited for was cancelled, and not we: whoever called must not take it for that.
+            # The callback was cancelled from elsewhere: the caller must not take that as its own
+            # cancellation.
             text = f"the callback for {method} was cancelled"
             raise ProtocolError("internal_error", text) from error
         try:
@@ -137,9 +138,9 @@ class Answers:
     async def answer_all(
         self, requests: Mapping[str, m.InputRequest], declared: m.ClientCapabilities
     ) -> dict[str, Raw]:
-        """Answer the questions a modern server put into a result, all at once, each under its key.
+        """Answer the input requests of a modern server concurrently, by key.
 
-        The first failure ends the others.
+        The first failure cancels the others.
         """
         if len(requests) == 1:
             ((key, request),) = requests.items()
@@ -162,13 +163,13 @@ class Answers:
         except DovetailError:
             raise
         except Exception as error:
-            # A legacy server would be told that the question failed; here it is our own call that ends with it.
+            # A legacy server gets the error; here the client's own call fails with it.
             text = f"the callback for {method} failed: {type(error).__name__}: {error}"
             raise LocalProtocolError("internal_error", text) from error
 
 
 def with_request(callback: Callback) -> Callback:
-    """Call ``callback`` with the request, or without it when it takes no argument."""
+    """Adapt ``callback`` so that it gets the request, unless it takes no argument."""
     parameters = _parameters(callback)
     if parameters is None or any(p.kind in _BY_POSITION for p in parameters):
         return callback
@@ -180,9 +181,9 @@ def with_request(callback: Callback) -> Callback:
 
 
 def with_metadata(callback: Callback) -> Callback:
-    """Call ``callback`` with a URI and what the server says of its update, if it has a place for both.
+    """Adapt ``callback`` so that it gets a URI and, if it accepts it, the metadata of the update.
 
-    That is a second parameter without a default, or one called ``metadata``; all others get the URI alone.
+    Metadata goes to a second parameter without a default, or one named ``metadata``.
     """
     parameters = _parameters(callback) or []
     needed = [p for p in parameters if p.kind in _BY_POSITION and p.default is p.empty]
@@ -197,7 +198,7 @@ def with_metadata(callback: Callback) -> Callback:
 
 
 def _parameters(callback: Callback) -> list[Parameter] | None:
-    """What ``callback`` takes; None where it does not say."""
+    """Return the parameters of ``callback``, or None if unknown."""
     try:
         return list(inspect.signature(callback).parameters.values())
     except (TypeError, ValueError):
@@ -241,13 +242,14 @@ def _root(entry: Any) -> m.Root:
     return msgspec.convert(entry, m.Root)
 
 
-# --- callbacks that are only told something -------------------------------------------------------------------------
+# --- notification callbacks
+# -------------------------------------------------------------------------------------------------
 
 _RUNNING: set[asyncio.Task[Any]] = set()
 
 
 class _Dropped:
-    """Notifications that were dropped because too many callbacks are running: one warning, then their number."""
+    """Notifications dropped because too many callbacks are running: logged once, then counted."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -271,10 +273,10 @@ _dropped = _Dropped()
 
 
 def call_back(callback: Callback, *arguments: Any) -> bool:
-    """Call an application's callback, an async one beside the connection; what it raises is its own affair, and logged.
+    """Call a callback of the application. Async ones run as tasks; exceptions are logged.
 
-    A server that notifies faster than the callbacks end must not fill the memory: beyond a bound, news are lost, and
-    the answer is False.
+    If too many callbacks are running, the notification is dropped and the result is False. This bounds the
+    memory that a fast server can use.
     """
     try:
         outcome = callback(*arguments)

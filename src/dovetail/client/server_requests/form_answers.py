@@ -1,8 +1,8 @@
-"""Answers to forms: reading what a callback returned, and filling in the defaults a form declares.
+"""Elicitation results: conversion of callback results, and default values of forms.
 
-A callback may return the typed `ElicitResult`, the dictionary of the specification (``{"action", "content"}``), one
-of the words "accept", "decline" and "cancel", a bool, or the content itself: a dictionary, an object with fields, or,
-for a form with one field, its value.
+A callback may return the typed `ElicitResult`, its dictionary (``{"action", "content"}``), one of "accept",
+"decline" and "cancel", a bool, or the content: a dictionary, an object with fields, or the value of a form
+with one field.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPECIFIED = frozenset({"action", "content", "_meta"})
 
 
 def defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The default values a form declares, by field name."""
+    """Return the default values of a form by field name."""
     fields = schema.get("properties")
     if not isinstance(fields, dict):
         return {}
@@ -31,15 +31,15 @@ def defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill(schema: Mapping[str, Any], content: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``content`` with the form's defaults for every field it leaves out."""
+    """Return ``content`` with default values for missing fields."""
     return {**defaults(schema), **(content or {})}
 
 
 def read_answer(answer: Any, schema: Mapping[str, Any] | None) -> ElicitResult:
-    """Turn what a callback returned into the answer to send; ``schema`` is None for a URL.
+    """Convert the result of a callback; ``schema`` is None for URL elicitation.
 
     Raises:
-        TypeError: the value is none of the accepted forms.
+        TypeError: the value has no accepted form.
     """
     meta: Any = UNSET
     if isinstance(answer, ElicitResult):
@@ -65,7 +65,7 @@ def _split(answer: Any, schema: Mapping[str, Any] | None) -> tuple[str, Any]:
 
 
 def _split_mapping(answer: Mapping[str, Any], schema: Mapping[str, Any] | None) -> tuple[str, Any]:
-    # A form may have a field called "action"; then only the presence of "content" tells the two apart.
+    # A form may have a field named "action"; then "content" distinguishes the two forms.
     own_field = "action" in ((schema or {}).get("properties") or {})
     specified = answer.get("action") in ACTIONS and answer.keys() <= _SPECIFIED
     if specified and (not own_field or "content" in answer):
@@ -94,7 +94,7 @@ class _Model(Protocol):
 
 
 def _is_one_field(schema: Mapping[str, Any] | None) -> bool:
-    """A single boolean field: True and False are then its value, not the user's consent."""
+    """Return whether the form has a single boolean field: True and False are then its value, not the consent."""
     fields: Any = (schema or {}).get("properties")
     if not isinstance(fields, dict) or len(cast("dict[str, Any]", fields)) != 1:
         return False

@@ -1,7 +1,7 @@
-"""Tasks of which we are the host: 2025-11-25 lets a server ask its questions as tasks.
+"""Tasks on the client: 2025-11-25 lets a server send its requests as tasks.
 
-The server gets a task id at once and fetches the answer when it is there. The work runs beside the connection and ends
-with it; finished answers are kept for the time the server wished, at most `Limits.max_tasks` of them.
+The server gets a task id at once and fetches the result later. The work ends with the connection. Finished
+results are retained for the requested time, up to `Limits.max_tasks`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...wire.dialects import wire_error
 
 QUESTION_TTL: Final = 3_600_000
 QUESTION_POLL: Final = 500
-"""Milliseconds the answer to a question that was asked as a task is kept at most; those between two looks at it."""
+"""Limits of the retention time and the polling interval of such a task, in milliseconds."""
 
 log = logging.getLogger("dovetail.client")
 
@@ -41,10 +41,10 @@ class QuestionTasks:
         self._work: dict[str, asyncio.Task[None]] = {}
 
     def create(self, call: Call, work: Coroutine[Any, Any, Struct]) -> Struct:
-        """Run ``work`` as a task; returns what to answer meanwhile.
+        """Run ``work`` as a task. Return the immediate response.
 
         Raises:
-            ProtocolError: too many tasks are kept already (``too_many_tasks``).
+            ProtocolError: there are too many tasks (``too_many_tasks``).
         """
         self._forget_expired()
         if len(self._machines) >= self._limit:
@@ -70,7 +70,7 @@ class QuestionTasks:
         """Answer one of the `TASK_METHODS`.
 
         Raises:
-            ProtocolError: no such task, or it is over already.
+            ProtocolError: the task does not exist or has ended.
         """
         self._forget_expired()
         if call.method == "tasks/list":
@@ -89,7 +89,7 @@ class QuestionTasks:
         return CORE.cancelled(machine)
 
     async def close(self) -> None:
-        """End what runs; nobody is there to fetch it."""
+        """Cancel running tasks: the connection has ended."""
         work, self._work = list(self._work.values()), {}
         self._machines.clear()
         for task in work:
