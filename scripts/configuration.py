@@ -60,6 +60,7 @@ VARIABLES = {
     "DOVETAIL_AUDIT_KEY": "The key that signs audit files.",
     "DOVETAIL_METRICS": "`1` serves `/metrics`; a folder name also shares the metrics of several processes.",
     "DOVETAIL_METRICS_TOKEN": "The bearer token that scrapers of `/metrics` must send.",
+    "DOVETAIL_INPUT_NAME": "The value of the input NAME in a file of servers, for a gateway without a terminal.",
     "DOVETAIL_CRASH_DIR": "The folder for crash reports; by default `dovetail/crashes` below `$XDG_STATE_HOME`.",
 }
 INTERNAL = {"DOVETAIL_RELOAD", "DOVETAIL_GATEWAYS"}

@@ -15,7 +15,7 @@ from ..client import Client
 from ..client.calling.task_handles import TaskHandle
 from ..errors import DovetailError
 from ..wire.revisions import REVISIONS
-from .event_stream import EventStream
+from .event_stream import PageEvents
 from .inspected_server import InspectedServer, problem_of
 from .truncation import NAME_SIZE, truncated
 
@@ -69,7 +69,7 @@ class CallRecord(Struct, eq=False, kw_only=True):
 class CallHistory:
     """The calls of all connections; the oldest are removed to make room."""
 
-    def __init__(self, news: EventStream) -> None:
+    def __init__(self, news: PageEvents) -> None:
         self._news = news
         self._numbers = count(1)
         self.records: dict[int, CallRecord] = {}

@@ -21,7 +21,7 @@ NEWS_BYTES: Final = 32 << 20
 _RELOAD: Final = Raw(b'{"type":"reload"}')
 
 
-class EventStream:
+class PageEvents:
     """All open pages."""
 
     def __init__(self, frames: MessageLog) -> None:

@@ -14,7 +14,7 @@ from ..errors import DovetailError
 from ..testing import Recording, replay
 from ..wire.revisions import REVISIONS
 from .call_history import CallHistory
-from .event_stream import EventStream
+from .event_stream import PageEvents
 from .inspected_server import ConnectRequest, InspectedServer
 from .messages import MessageLog
 from .open_requests import OpenRequests
@@ -42,7 +42,7 @@ class Inspector:
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
         self.frames = MessageLog()
-        self.news = EventStream(self.frames)
+        self.news = PageEvents(self.frames)
         self.questions = OpenRequests(self.news)
         self.calls = CallHistory(self.news)
         self.connections: dict[int, InspectedServer] = {}

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import DovetailError, ProtocolError
-from .event_stream import EventStream
+from .event_stream import PageEvents
 
 QUESTIONS: Final = 100
 """Server requests that wait for an answer."""
@@ -39,7 +39,7 @@ class OpenRequest(Struct, eq=False, kw_only=True):
 class OpenRequests:
     """All requests without an answer."""
 
-    def __init__(self, news: EventStream) -> None:
+    def __init__(self, news: PageEvents) -> None:
         self._news = news
         self._numbers = count(1)
         self.waiting: dict[int, OpenRequest] = {}

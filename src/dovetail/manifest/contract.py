@@ -18,7 +18,7 @@ import msgspec
 from ..errors import DovetailError
 from ..model import ListToolsResult, Tool
 from ..wire.codec import Codec
-from .diff import Change, Kind, changes_of, renamed
+from .diff import Kind, ManifestChange, changes_of, renamed
 from .lock import Manifest, read, written
 
 ToolLister = Callable[[], Awaitable[tuple[list[Tool], Codec]]]
@@ -30,7 +30,7 @@ class ContractError(DovetailError):
 
     kind = "contract_broken"
 
-    def __init__(self, tool: str, text: str, changes: Collection[Change] = ()) -> None:
+    def __init__(self, tool: str, text: str, changes: Collection[ManifestChange] = ()) -> None:
         super().__init__(f"the tool {tool!r} {text}")
         self.tool = tool
         self.changes = list(changes)

@@ -31,7 +31,7 @@ _HINTS: Final = {
 _TASKS: Final = {("forbidden", "optional"): "widening", ("required", "optional"): "widening"}
 
 
-class Change(Struct, frozen=True, omit_defaults=True):
+class ManifestChange(Struct, frozen=True, omit_defaults=True):
     """One difference."""
 
     kind: Kind
@@ -47,7 +47,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
         return f"{self.kind}: {self.component} {self.name}{where}: {self.text}"
 
 
-def compare(old: Manifest, new: Manifest) -> list[Change]:
+def compare(old: Manifest, new: Manifest) -> list[ManifestChange]:
     """Return all differences, the most severe first."""
     found = [
         *_listed("tool", old.tools, new.tools),
@@ -57,7 +57,7 @@ def compare(old: Manifest, new: Manifest) -> list[Change]:
     ]
     if old.server.get("instructions") != new.server.get("instructions"):
         name = str(new.server.get("name", ""))
-        found.append(Change("wording", "server", name, "the instructions have changed"))
+        found.append(ManifestChange("wording", "server", name, "the instructions have changed"))
     return sorted(found, key=lambda change: (KINDS.index(change.kind), change.component, change.name))
 
 
@@ -79,50 +79,52 @@ def _shape(entry: Mapping[str, Any]) -> Any:
     return plain({name: value for name, value in entry.items() if name not in words})
 
 
-def _listed(component: str, old: Entries, new: Entries) -> Iterator[Change]:
+def _listed(component: str, old: Entries, new: Entries) -> Iterator[ManifestChange]:
     moved = renamed(old, new)
     for name in old:
         if name in moved:
-            yield Change("breaking", component, name, f"was renamed to {moved[name]}")
+            yield ManifestChange("breaking", component, name, f"was renamed to {moved[name]}")
         elif name not in new:
-            yield Change("breaking", component, name, "is gone")
+            yield ManifestChange("breaking", component, name, "is gone")
         else:
             yield from changes_of(component, name, old[name], new[name])
     for name in new:
         if name not in old and name not in moved.values():
-            yield Change("widening", component, name, "is new")
+            yield ManifestChange("widening", component, name, "is new")
 
 
-def changes_of(component: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def changes_of(
+    component: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[ManifestChange]:
     """Return the changes of one component."""
     for word in ("title", "description"):
         if old.get(word) != new.get(word):
-            yield Change("wording", component, name, f"the {word} has changed")
+            yield ManifestChange("wording", component, name, f"the {word} has changed")
     if component == "tool":
         yield from _tool(name, old, new)
     elif component == "prompt":
         yield from _prompt(name, old, new)
     elif old.get("mimeType") != new.get("mimeType"):
         text = f"the media type was {old.get('mimeType')}, is {new.get('mimeType')}"
-        yield Change("breaking" if old.get("mimeType") else "widening", component, name, text)
+        yield ManifestChange("breaking" if old.get("mimeType") else "widening", component, name, text)
 
 
-def _tool(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _tool(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ManifestChange]:
     before, after = old.get("inputSchema", {}), new.get("inputSchema", {})
     yield from _schema(name, "input", before, after, narrower(before, after))
     yield from _defaults(name, before, after, "input")
     before, after = old.get("outputSchema"), new.get("outputSchema")
     if before is not None and after is None:
-        yield Change("breaking", "tool", name, "no longer has a structured result", "output")
+        yield ManifestChange("breaking", "tool", name, "no longer has a structured result", "output")
     elif before is None and after is not None:
-        yield Change("widening", "tool", name, "now has a structured result", "output")
+        yield ManifestChange("widening", "tool", name, "now has a structured result", "output")
     elif before is not None:
         yield from _schema(name, "output", before, after, narrower(after, before))
     yield from _hints(name, old.get("annotations") or {}, new.get("annotations") or {})
     was, now = _task_support(old), _task_support(new)
     if was != now:
         kind: Any = _TASKS.get((was, now), "breaking")
-        yield Change(kind, "tool", name, f"running as a task was {was}, is {now}")
+        yield ManifestChange(kind, "tool", name, f"running as a task was {was}, is {now}")
 
 
 def _task_support(tool: Mapping[str, Any]) -> str:
@@ -130,26 +132,26 @@ def _task_support(tool: Mapping[str, Any]) -> str:
     return execution.get("taskSupport", "forbidden")
 
 
-def _schema(name: str, side: str, old: Any, new: Any, lost: list[Reason]) -> Iterator[Change]:
+def _schema(name: str, side: str, old: Any, new: Any, lost: list[Reason]) -> Iterator[ManifestChange]:
     for reason in lost:
-        yield Change("breaking", "tool", name, reason.text, side + reason.path)
+        yield ManifestChange("breaking", "tool", name, reason.text, side + reason.path)
     if lost or old == new:
         return
     if plain(old) == plain(new):
-        yield Change("wording", "tool", name, "the texts in the schema have changed", side)
+        yield ManifestChange("wording", "tool", name, "the texts in the schema have changed", side)
         return
     more = narrower(new, old) if side == "input" else narrower(old, new)
     texts = [f"{(reason.path or 'the schema').lstrip('.')}" for reason in more]
     if more:
         what = "accepts more" if side == "input" else "promises more"
-        yield Change("widening", "tool", name, f"{what}: {', '.join(dict.fromkeys(texts))}", side)
+        yield ManifestChange("widening", "tool", name, f"{what}: {', '.join(dict.fromkeys(texts))}", side)
     else:
-        yield Change(
+        yield ManifestChange(
             "wording", "tool", name, "the schema is written differently, with the same meaning", side
         )
 
 
-def _defaults(name: str, old: Any, new: Any, path: str) -> Iterator[Change]:
+def _defaults(name: str, old: Any, new: Any, path: str) -> Iterator[ManifestChange]:
     """Find changed defaults, which affect calls without the argument."""
     members, others = old.get("properties"), new.get("properties")
     if not is_object(members) or not is_object(others):
@@ -160,30 +162,30 @@ def _defaults(name: str, old: Any, new: Any, path: str) -> Iterator[Change]:
             continue
         if "default" in was and "default" in now and was["default"] != now["default"]:
             text = f"the default was {was['default']!r}, is {now['default']!r}"
-            yield Change("breaking", "tool", name, text, f"{path}.{key}")
+            yield ManifestChange("breaking", "tool", name, text, f"{path}.{key}")
         yield from _defaults(name, was, now, f"{path}.{key}")
 
 
-def _hints(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _hints(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ManifestChange]:
     before, after = ToolAnnotations(old), ToolAnnotations(new)
     for hint, member in _HINTS.items():
         was, now = getattr(before, member), getattr(after, member)
         if was != now:
-            yield Change("hint", "tool", name, f"{hint} was {_word(was)}, is {_word(now)}")
+            yield ManifestChange("hint", "tool", name, f"{hint} was {_word(was)}, is {_word(now)}")
     if old.get("title") != new.get("title"):
-        yield Change("wording", "tool", name, "the title in the annotations has changed")
+        yield ManifestChange("wording", "tool", name, "the title in the annotations has changed")
 
 
-def _prompt(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _prompt(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ManifestChange]:
     before = {one["name"]: one for one in old.get("arguments") or ()}
     after = {one["name"]: one for one in new.get("arguments") or ()}
     for key in before.keys() - after.keys():
-        yield Change("breaking", "prompt", name, "is gone", key)
+        yield ManifestChange("breaking", "prompt", name, "is gone", key)
     for key, one in after.items():
         known = before.get(key)
         needed = one.get("required") is True
         if known is None:
-            yield Change(
+            yield ManifestChange(
                 "breaking" if needed else "widening",
                 "prompt",
                 name,
@@ -192,9 +194,9 @@ def _prompt(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterat
             )
         elif needed != (known.get("required") is True):
             text = "is required now" if needed else "is optional now"
-            yield Change("breaking" if needed else "widening", "prompt", name, text, key)
+            yield ManifestChange("breaking" if needed else "widening", "prompt", name, text, key)
         elif known != one:
-            yield Change("wording", "prompt", name, "its texts have changed", key)
+            yield ManifestChange("wording", "prompt", name, "its texts have changed", key)
 
 
 def _word(value: bool) -> str:

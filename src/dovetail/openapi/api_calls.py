@@ -84,7 +84,7 @@ class Api:
         """Send ``request``.
 
         Raises:
-            ToolError: there is no response in time, or it is too large.
+            ToolError: the API does not respond in time, or its response is too large.
         """
         if self._send is None:
             raise StateError("the API is not connected: the server does not run")

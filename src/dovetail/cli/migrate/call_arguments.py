@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
-from .name_tables import AWAY, FIRST, Form
+from .name_tables import AWAY, FIRST, CallForm
 
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
@@ -15,7 +15,7 @@ def named(name: str, value: cst.BaseExpression) -> cst.Arg:
     return cst.Arg(value, keyword=cst.Name(name), equal=_EQUAL)
 
 
-def fit(given: Sequence[cst.Arg], form: Form) -> tuple[list[cst.Arg], list[str]]:
+def fit(given: Sequence[cst.Arg], form: CallForm) -> tuple[list[cst.Arg], list[str]]:
     """Return the rewritten arguments, and those that cannot be migrated (they stay unchanged)."""
     first: list[cst.Arg] = []
     rest: list[cst.Arg] = []

@@ -13,7 +13,7 @@ FIRST: Final = "/"
 """Instead of a new name: the argument becomes the first positional one."""
 
 
-class Form(Struct, frozen=True):
+class CallForm(Struct, frozen=True):
     """How to rewrite the arguments of a call."""
 
     takes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ HTTP_NAMES: Final[Mapping[str, str]] = {
 }
 """Names for custom routes."""
 
-_CONSTRUCTOR: Final = Form(
+_CONSTRUCTOR: Final = CallForm(
     ("name", "instructions"), 1,
     _same(
         "name", "instructions", "version", "website_url", "icons", "lifespan", mask_error_details="mask_errors",
@@ -116,7 +116,7 @@ _CONSTRUCTOR: Final = Form(
         dependencies=AWAY, debug=AWAY, log_level=AWAY, strict_input_validation=AWAY, include_fastmcp_meta=AWAY,
     ),
 )  # fmt: skip
-_CONSTRUCTOR_2: Final = Form(
+_CONSTRUCTOR_2: Final = CallForm(
     ("name", "title", "description", "instructions"), 1,
     _same("title", "description", **_CONSTRUCTOR.keywords),
 )  # fmt: skip
@@ -125,19 +125,19 @@ _MEMBERS: Final = _same(
     "uri", "blob", "messages", type=AWAY, mimeType="mime_type", structuredContent="structured_content",
     isError="is_error", _meta="meta", meta="meta", size="size",
 )  # fmt: skip
-_RESPONSE: Final = Form(
+_RESPONSE: Final = CallForm(
     ("content", "status_code", "headers", "media_type"), 1,
     {"content": FIRST, "status_code": "status", "headers": "headers", "media_type": "content_type"},
 )  # fmt: skip
-CONSTRUCTORS: Final[Mapping[str, Form]] = {
+CONSTRUCTORS: Final[Mapping[str, CallForm]] = {
     **{name: _CONSTRUCTOR_2 if name.endswith(".MCPServer") else _CONSTRUCTOR for name in SERVERS},
     **{
-        name: Form((), 0, _MEMBERS)
+        name: CallForm((), 0, _MEMBERS)
         for name in NAMES
         if name.startswith("mcp.types.") and not name.endswith("Annotations")
     },
     **{
-        name: Form(
+        name: CallForm(
             ("path", "data"), 0,
             _same("path", "data", "format", **({"name": "name"} if name.endswith("File") else {})),
         )
@@ -148,7 +148,7 @@ CONSTRUCTORS: Final[Mapping[str, Form]] = {
 """Calls of imported functions and classes."""
 
 _SHARED: Final = _same("name", "title", "description", "icons", "annotations", "meta", "tags")
-_RUN: Final = Form(
+_RUN: Final = CallForm(
     ("transport",), 1,
     _same(
         "host", "port", "path", transport=FIRST, show_banner=AWAY, log_level=AWAY, mount_path=AWAY,
@@ -170,32 +170,32 @@ RUNNING: Final[Mapping[str, tuple[str, str | None]]] = {
     "run_sse_async": ("serve", "sse"),
 }
 """Old method → new method, and the transport in its name."""
-_APPLICATION: Final = Form(
+_APPLICATION: Final = CallForm(
     (), 0, {"path": "path", "stateless_http": "stateless", "json_response": "json_only"}
 )
-_MOUNT: Final = Form(
+_MOUNT: Final = CallForm(
     ("server", "prefix"), 2,
     {"server": FIRST, "prefix": "prefix", "namespace": "prefix", "as_proxy": AWAY},
 )  # fmt: skip
-SERVER_METHODS: Final[Mapping[str, tuple[str, Form]]] = {
+SERVER_METHODS: Final[Mapping[str, tuple[str, CallForm]]] = {
     "tool": (
         "tool",
-        Form(
+        CallForm(
             ("function",), 1,
             {**_SHARED, "output_schema": "output_schema", "structured_output": "structured", "timeout": "timeout",
              "version": "version"},
         ),
     ),
     "add_tool": (
-        "add_tool", Form(("fn", "name", "title", "description", "annotations"), 1,
+        "add_tool", CallForm(("fn", "name", "title", "description", "annotations"), 1,
                          {**_SHARED, "fn": FIRST, "structured_output": "structured"}),
     ),
-    "resource": ("resource", Form(("uri",), 1, {**_SHARED, "uri": FIRST, "mime_type": "mime_type"})),
-    "prompt": ("prompt", Form(("name",), 1, {**_SHARED})),
-    "remove_tool": ("remove_tool", Form(("name",), 1, {"name": FIRST})),
+    "resource": ("resource", CallForm(("uri",), 1, {**_SHARED, "uri": FIRST, "mime_type": "mime_type"})),
+    "prompt": ("prompt", CallForm(("name",), 1, {**_SHARED})),
+    "remove_tool": ("remove_tool", CallForm(("name",), 1, {"name": FIRST})),
     "custom_route": (
         "route",
-        Form(("path", "methods"), 1,
+        CallForm(("path", "methods"), 1,
              {"path": FIRST, "methods": "methods", "name": AWAY, "include_in_schema": AWAY}),
     ),
     "mount": ("mount", _MOUNT),
@@ -203,13 +203,13 @@ SERVER_METHODS: Final[Mapping[str, tuple[str, Form]]] = {
     **{name: (ours, _RUN) for name, (ours, _) in RUNNING.items()},
     "http_app": ("asgi", _APPLICATION),
     "streamable_http_app": ("asgi", _APPLICATION),
-    "sse_app": ("asgi", Form()),
-    "get_context": ("get_context", Form()),
+    "sse_app": ("asgi", CallForm()),
+    "get_context": ("get_context", CallForm()),
 }  # fmt: skip
 """Old method of a server → new method and its arguments."""
 SERVER_MEMBERS: Final = frozenset({"name", "instructions"})
 
-_LOGGED: Final = Form(("message", "logger_name"), 1, {"message": FIRST, "logger_name": "logger"})
+_LOGGED: Final = CallForm(("message", "logger_name"), 1, {"message": FIRST, "logger_name": "logger"})
 CONTEXT_MEMBERS: Final[Mapping[str, str]] = {
     **{
         name: name
@@ -225,23 +225,23 @@ CONTEXT_MEMBERS: Final[Mapping[str, str]] = {
     "delete_state": "state.delete",
 }  # fmt: skip
 """Old members of the context → new members."""
-_PROGRESS: Final = Form(("progress", "total", "message"), 3, _same("progress", "total", "message"))
+_PROGRESS: Final = CallForm(("progress", "total", "message"), 3, _same("progress", "total", "message"))
 _CONTEXT_SHARED: Final = {
     **dict.fromkeys(("debug", "info", "warning", "error"), _LOGGED),
     "report_progress": _PROGRESS,
-    "get_state": Form(("key",), 1, {"key": FIRST}),
-    "set_state": Form(("key", "value"), 2, {"key": FIRST, "value": "value"}),
-    "delete_state": Form(("key",), 1, {"key": FIRST}),
-    "list_roots": Form(),
+    "get_state": CallForm(("key",), 1, {"key": FIRST}),
+    "set_state": CallForm(("key", "value"), 2, {"key": FIRST, "value": "value"}),
+    "delete_state": CallForm(("key",), 1, {"key": FIRST}),
+    "list_roots": CallForm(),
 }
-CONTEXT_METHODS: Final[Mapping[str, Mapping[str, Form]]] = {
+CONTEXT_METHODS: Final[Mapping[str, Mapping[str, CallForm]]] = {
     "fastmcp": {
         **_CONTEXT_SHARED,
-        "log": Form(
+        "log": CallForm(
             ("message", "level", "logger_name"), 0, {"message": "data", "level": "level", "logger_name": "logger"}
         ),
-        "elicit": Form(("message", "response_type"), 2, {"message": "message", "response_type": "schema"}),
-        "sample": Form(
+        "elicit": CallForm(("message", "response_type"), 2, {"message": "message", "response_type": "schema"}),
+        "sample": CallForm(
             ("messages",), 1,
             _same("temperature", "max_tokens", "include_context", messages=FIRST, system_prompt="system",
                   model_preferences="model_preferences"),
@@ -249,10 +249,10 @@ CONTEXT_METHODS: Final[Mapping[str, Mapping[str, Form]]] = {
     },
     "mcp": {
         **_CONTEXT_SHARED,
-        "log": Form(
+        "log": CallForm(
             ("level", "message"), 2, {"level": "level", "message": "data", "logger_name": "logger"}
         ),
-        "elicit": Form(("message", "schema"), 2, _same("message", "schema")),
+        "elicit": CallForm(("message", "schema"), 2, _same("message", "schema")),
     },
 }  # fmt: skip
 """Calls of the context that differ between FastMCP and the SDK."""
