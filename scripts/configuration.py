@@ -33,7 +33,7 @@ from dovetail.client.client_config import (
     ClientOptions,
     RequestOptions,
 )
-from dovetail.client.client_config import ToolOptions as CallToolOptions
+from dovetail.client.client_config import ToolCallOptions as CallToolOptions
 from dovetail.extensions import App, Extension, Skills
 from dovetail.gateway.gateway_config import SearchOptions
 from dovetail.server.registry import component_options

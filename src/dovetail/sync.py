@@ -28,7 +28,7 @@ from .client import Client as AsyncClient
 from .client.calling.results import ToolResult
 from .client.calling.skill_calls import LoadedSkill as AsyncSkill
 from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
-from .client.client_config import CallOptions, ClientOptions, ToolOptions, name_options
+from .client.client_config import CallOptions, ClientOptions, ToolCallOptions, name_options
 from .client.server_requests.callbacks import with_request
 from .errors import StateError
 from .model import SkillEntry
@@ -254,7 +254,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: Literal[False] = False,
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> ToolResult: ...
 
     @overload
@@ -264,7 +264,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: Literal[True],
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> TaskHandle: ...
 
     def call_tool(
@@ -273,7 +273,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: bool = False,
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> ToolResult | TaskHandle:
         if not task:
             return self._run(self._client.call_tool(name, arguments, **options))
@@ -282,7 +282,7 @@ class Client:
         )
 
     def create_task(
-        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
     ) -> TaskHandle:
         return TaskHandle(self._thread, self._run(self._client.create_task(name, arguments, **options)))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.auth import AuthError, MemoryTokens, Unavailable
-from dovetail.auth.client.flow_runner import Driver
+from dovetail.auth.client.flow_runner import FlowRunner
 from dovetail.auth.core.steps import Answer, Ask, Flow, ask
 from dovetail.auth.server import json_documents
 from dovetail.client.http_client import Fetch
@@ -76,7 +76,7 @@ async def driven(url: str, guard: AddressGuard, fetch: Fetch | None = None) -> A
         return (yield from ask(Ask(what="the document", url=url)))
 
     async with (fetch or HttpFetch()).session() as send:
-        return await Driver(send, MemoryTokens(), guard).run(flow())
+        return await FlowRunner(send, MemoryTokens(), guard).run(flow())
 
 
 @run

@@ -25,7 +25,7 @@ from dovetail.auth import (
 from dovetail.auth.client.signing import KeySigner, digest
 from dovetail.auth.core.challenge import read
 from dovetail.auth.server.connection_auth import environment_principal
-from dovetail.auth.server.dpop_validator import MissingNonce, Proofs
+from dovetail.auth.server.dpop_validator import DpopValidator, MissingNonce
 from dovetail.errors import DovetailError
 from dovetail.stores import MemoryStore
 from dovetail.wire.seal import Keys, Seal
@@ -397,8 +397,8 @@ async def test_without_that_option_no_nonce_is_sent() -> None:
         assert (await send(site, mine, proof(mine, nonce="any"))).status == 200
 
 
-def nonce_of(now: list[float]) -> Proofs:
-    return Proofs(clock=lambda: now[0], nonces=Seal(Keys.random(), 10_000, owner="shop"))
+def nonce_of(now: list[float]) -> DpopValidator:
+    return DpopValidator(clock=lambda: now[0], nonces=Seal(Keys.random(), 10_000, owner="shop"))
 
 
 @run

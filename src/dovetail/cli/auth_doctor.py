@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from ..auth.client.authorizer import Authorizer
-from ..auth.client.flow_runner import Driver
+from ..auth.client.flow_runner import FlowRunner
 from ..auth.client.storage import MemoryTokens
 from ..auth.commands.auth_option import read_headers
 from ..auth.commands.login import add_login_options, authorizer, challenge_of
@@ -96,7 +96,7 @@ class Walk:
         identity = Identity(client_id=options.client_id, client_metadata_url=options.client_metadata_url)
         guard = AddressGuard(self._url, allow_private=options.allow_private)
         async with HttpFetch().session() as send:
-            driver = Driver(send, MemoryTokens(), guard, follow=self._follow)
+            driver = FlowRunner(send, MemoryTokens(), guard, follow=self._follow)
             authorization = await driver.run(examine(self._url, challenge, identity))
         url = authorization.server.authorization_endpoint
         if options.device:

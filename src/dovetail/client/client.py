@@ -36,12 +36,12 @@ from .client_config import (
     ClientOptions,
     RequestOptions,
     Timeout,
-    ToolOptions,
+    ToolCallOptions,
     name_options,
     read_config,
 )
 from .connecting.client_connection import Connections
-from .reconnect import Life
+from .reconnect import ConnectionLifecycle
 from .server_requests.callbacks import Answers
 
 
@@ -63,7 +63,7 @@ class Client:
         self.target = config.target
         answers = Answers(config)
         self._connections = Connections(config, answers)
-        self._life = Life(config, self._connections)
+        self._life = ConnectionLifecycle(config, self._connections)
         calls = MiddlewareCalls if config.middleware else Calls
         self._calls: Calls = calls(config, self._life, self._connections, answers)
         self._toolbox = ToolBox(self._calls, self._connections)
@@ -192,7 +192,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: Literal[False] = False,
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> ToolResult: ...
 
     @overload
@@ -202,7 +202,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: Literal[True],
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> TaskHandle: ...
 
     async def call_tool(
@@ -211,7 +211,7 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         task: bool = False,
-        **options: Unpack[ToolOptions],
+        **options: Unpack[ToolCallOptions],
     ) -> ToolResult | TaskHandle:
         """Call a tool and return its result; with ``task=True``, a handle of the running call.
 
@@ -222,7 +222,7 @@ class Client:
         return await self._toolbox.call(name, arguments, task, options)
 
     async def create_task(
-        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolCallOptions]
     ) -> TaskHandle:
         """Run a tool as a task. A server of 2026-07-28 may return the result immediately.
 

@@ -149,7 +149,7 @@ class CachedOptions(CallOptions, total=False):
     """Send the request even if its result is cached."""
 
 
-class ToolOptions(CallOptions, total=False):
+class ToolCallOptions(CallOptions, total=False):
     """The options of `call_tool`."""
 
     check: bool
@@ -373,7 +373,7 @@ _OPTIONS: dict[str, list[inspect.Parameter]] = {
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind.__forward_arg__)
         for name, kind in options.__annotations__.items()
     ]
-    for options in (ClientOptions, CallOptions, CachedOptions, ToolOptions, RequestOptions)
+    for options in (ClientOptions, CallOptions, CachedOptions, ToolCallOptions, RequestOptions)
 }
 
 

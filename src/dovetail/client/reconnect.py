@@ -29,7 +29,7 @@ DRAIN_POLL: Final = 0.01
 log = logging.getLogger("dovetail.client")
 
 
-class Life:
+class ConnectionLifecycle:
     """Keeps one conversation alive from `open` to `close`."""
 
     def __init__(self, config: ClientConfig, connections: Connections) -> None:

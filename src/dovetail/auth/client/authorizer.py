@@ -20,12 +20,12 @@ from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import combined_challenge as demands
 from ..core.auth_errors import AuthError
 from ..core.combined_challenge import Demand
-from ..core.flow import Held, log_in, log_out, recall, renew, server_key
+from ..core.flow import HeldTokens, log_in, log_out, recall, renew, server_key
 from ..core.grants import Grant
 from ..core.resource import canonical
 from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
-from .flow_runner import Driver, T, User
+from .flow_runner import FlowRunner, T, User
 from .storage import MemoryTokens, TokenStorage
 
 LOGIN_PAUSE: Final = 60.0
@@ -57,7 +57,7 @@ class _Server:
     def __init__(self, url: str, *, allow_private: bool) -> None:
         self.url = url
         self.guard = AddressGuard(url, allow_private=allow_private)
-        self.held: Held | None = None
+        self.held: HeldTokens | None = None
         self.recalled = False
         self.refusal: tuple[AuthError, float] | None = None
         """The error of the last failed login, and until when it is repeated without asking the user."""
@@ -114,7 +114,7 @@ class Authorizer:
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 
-    async def current(self, request: AuthRequest, prover: Prover | None = None) -> Held | None:
+    async def current(self, request: AuthRequest, prover: Prover | None = None) -> HeldTokens | None:
         """Return the token to send, renewed if it expires soon; None if a user is needed."""
         server = self._server(request.url)
         held = server.held
@@ -151,7 +151,7 @@ class Authorizer:
             server.held = await self._run(server, flow, request.send)
         return True
 
-    async def log_in(self, url: str, send: Send, demand: Demand, prover: Prover | None = None) -> Held:
+    async def log_in(self, url: str, send: Send, demand: Demand, prover: Prover | None = None) -> HeldTokens:
         """Log in to the server at ``url``, even if tokens are stored for it.
 
         Raises:
@@ -164,7 +164,7 @@ class Authorizer:
             server.recalled = True
             return server.held
 
-    async def held(self, url: str, send: Send) -> Held | None:
+    async def held(self, url: str, send: Send) -> HeldTokens | None:
         """Return the tokens stored for the server at ``url``, even if expired."""
         return await self._recall(self._server(url), send)
 
@@ -201,7 +201,7 @@ class Authorizer:
 
     async def _run(self, server: _Server, flow: Flow[T], send: Send) -> T:
         user = None if self._user is None else self._user()
-        driver = Driver(send, self.store, server.guard, user, self.follow)
+        driver = FlowRunner(send, self.store, server.guard, user, self.follow)
         try:
             found = await driver.run(flow)
         except AuthError as error:
@@ -212,18 +212,20 @@ class Authorizer:
             server.refusal = None
         return found
 
-    async def _recall(self, server: _Server, send: Send) -> Held | None:
+    async def _recall(self, server: _Server, send: Send) -> HeldTokens | None:
         found = await self._run(server, recall(server.url, self._grant.identity), send)
         server.held, server.recalled = found, True
         return found
 
-    async def _catch_up(self, server: _Server, held: Held | None, send: Send) -> None:
+    async def _catch_up(self, server: _Server, held: HeldTokens | None, send: Send) -> None:
         """Reload the tokens if another process has renewed them."""
         found = await self._run(server, recall(server.url, self._grant.identity), send)
         if found is not None and (held is None or found.tokens != held.tokens):
             server.held = found
 
-    async def _renewed(self, server: _Server, held: Held, send: Send, prover: Prover | None) -> Held | None:
+    async def _renewed(
+        self, server: _Server, held: HeldTokens, send: Send, prover: Prover | None
+    ) -> HeldTokens | None:
         try:
             return await self._run(server, renew(server.url, held, self._grant, World(prover)), send)
         except AuthError as error:

@@ -15,7 +15,7 @@ from ...client.http_client import Send
 from ..core import combined_challenge as demands
 from ..core import oauth_urls
 from ..core.combined_challenge import Demand
-from ..core.flow import Held
+from ..core.flow import HeldTokens
 from .authorizer import Authorizer
 from .signing import KeySigner, digest
 
@@ -116,7 +116,7 @@ class DPoP:
             return fresh  # the token is valid, only the proof was not
         return await self.inner.challenged(request, sent.get("Authorization", ""), status, demand, prover)
 
-    async def log_in(self, url: str, send: Send, demand: Demand) -> Held:
+    async def log_in(self, url: str, send: Send, demand: Demand) -> HeldTokens:
         """Log in to the server at ``url``, even if tokens are stored for it. Raises: AuthError."""
         return await self.inner.log_in(url, send, demand, await self._prover(url))
 

@@ -58,7 +58,7 @@ class User(Protocol):
         ...
 
 
-class Driver:
+class FlowRunner:
     """Runs flows for one server."""
 
     def __init__(

@@ -18,10 +18,10 @@ from ..core.auth_errors import AuthError
 from ..core.registration import NONE, SECRET_BASIC, SECRET_POST, Identity
 from ..core.resource import canonical
 from ..core.scopes import scope_list
-from ..core.token_exchange import Endpoint, exchange, find_endpoint, known_endpoint
+from ..core.token_exchange import ExchangeEndpoint, exchange, find_endpoint, known_endpoint
 from ..core.token_set import Tokens
 from .authorizer import World
-from .flow_runner import AUTHORIZATION_SECONDS, Driver
+from .flow_runner import AUTHORIZATION_SECONDS, FlowRunner
 from .storage import MemoryTokens
 
 EXCHANGED_SECONDS: Final = 300.0
@@ -91,7 +91,7 @@ class TokenExchange:
             client_id=client_id, client_secret=client_secret, issuer=issuer, method=method
         )
         self._issuer = issuer
-        self._endpoint: Endpoint | None = (
+        self._endpoint: ExchangeEndpoint | None = (
             None if token_endpoint is None else known_endpoint(token_endpoint, self._identity)
         )
         named = {"audience": audience, "resource": resource, "scope": " ".join(scope_list(scopes))}
@@ -125,7 +125,7 @@ class TokenExchange:
             raise
 
     async def _obtain(self, subject: str, request: AuthRequest) -> Tokens:
-        driver = Driver(request.send, MemoryTokens(), self._guard)
+        driver = FlowRunner(request.send, MemoryTokens(), self._guard)
         if self._endpoint is None:
             self._endpoint = await driver.run(find_endpoint(self._issuer or "", self._identity))
         wanted = self._wanted

@@ -24,13 +24,13 @@ from ...transports.http.client.guarded_fetch import AddressGuard
 from ..client.authorizer import Authorizer
 from ..client.browser import open_browser
 from ..client.device_code import DeviceCode
-from ..client.flow_runner import Driver
+from ..client.flow_runner import FlowRunner
 from ..client.oauth import OAuth
 from ..client.storage import MemoryTokens
 from ..core import combined_challenge as demands
 from ..core.combined_challenge import NOTHING, Demand
 from ..core.discovery import discover
-from ..core.flow import Held
+from ..core.flow import HeldTokens
 from .auth_option import TOKEN, read_headers
 
 _HELP = {
@@ -163,7 +163,7 @@ async def _has_oauth(options: argparse.Namespace, demand: Demand) -> bool:
     """Return whether an authorization server can be found without a challenge that names it."""
     guard = AddressGuard(options.url, allow_private=options.allow_private)
     async with HttpFetch().session() as send:
-        place = await Driver(send, MemoryTokens(), guard).run(discover(options.url, demand))
+        place = await FlowRunner(send, MemoryTokens(), guard).run(discover(options.url, demand))
         if not place.assumed or place.server.authorization_endpoint is None:
             return True
         # Without metadata the endpoints of 2025-03-26 are a guess: most servers with static tokens have none.
@@ -212,12 +212,12 @@ def _lines(found: dict[str, Any]) -> str:
     return "\n".join(f"{name:10} {value}" for name, value in found.items() if value is not None)
 
 
-async def current(url: str, send: Send) -> Held | None:
+async def current(url: str, send: Send) -> HeldTokens | None:
     """Return the stored tokens for a server, renewed if needed."""
     return await OAuth().current(AuthRequest("POST", url, url, send))
 
 
-def described(held: Held) -> dict[str, Any]:
+def described(held: HeldTokens) -> dict[str, Any]:
     """Return what may be shown of tokens: no secrets."""
     tokens = held.tokens
     left = None if tokens.expires_at is None else max(0, round(tokens.expires_at - time.time()))

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from . import oauth_urls
 from .auth_errors import AuthError
-from .discovery import Place
+from .discovery import AuthorizationTarget
 from .pkce import s256
-from .registration import Registration
+from .registration import ClientRegistration
 from .scope_choice import OFFLINE
 from .steps import Quiet, Sources
 from .token_error_response import code_of, refusal, words_of
@@ -28,7 +28,11 @@ class Pending(Quiet, frozen=True, kw_only=True):
 
 
 def begin(
-    place: Place, client: Registration, redirect_uri: str, scopes: Sequence[str], sources: Sources
+    place: AuthorizationTarget,
+    client: ClientRegistration,
+    redirect_uri: str,
+    scopes: Sequence[str],
+    sources: Sources,
 ) -> tuple[str, Pending]:
     """Return the URL to visit, and the state to keep until the redirect.
 

@@ -43,7 +43,7 @@ class ServerMetadata(Struct, frozen=True):
     authorization_response_iss_parameter_supported: bool | None = None
 
 
-class Place(Struct, frozen=True):
+class AuthorizationTarget(Struct, frozen=True):
     """The authorization server and the resource to get a token for."""
 
     resource: str
@@ -73,7 +73,7 @@ class Place(Struct, frozen=True):
         return url
 
 
-def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[Place]:
+def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[AuthorizationTarget]:
     """Find the authorization server of the MCP server at ``url``, preferably one of the ``known`` issuers.
 
     Raises:
@@ -85,7 +85,7 @@ def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[Place]
     issuer = choose_issuer(found, known)
     server = yield from find_server(issuer)
     scopes = found.scopes_supported
-    return Place(found.resource, server, None if scopes is UNSET else tuple(scopes))
+    return AuthorizationTarget(found.resource, server, None if scopes is UNSET else tuple(scopes))
 
 
 # --- the MCP server ---------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def check_server(found: ServerMetadata, *issuers: str) -> None:
             oauth_urls.secure(url, f"the {name} of {found.issuer}", "authorization server")
 
 
-def _as_in_2025_03_26(url: str) -> Flow[Place]:
+def _as_in_2025_03_26(url: str) -> Flow[AuthorizationTarget]:
     """Use a server without resource metadata as its own authorization server, at its root.
 
     Authorization 2025-03-26: clients that find no metadata MUST use the default endpoints.
@@ -211,7 +211,7 @@ def _as_in_2025_03_26(url: str) -> Flow[Place]:
         found = answer.read(ServerMetadata, f"the authorization server metadata at {place}", "server")
         check_server(found, base, f"{base}/")
         yield Progress("metadata", f"{place} describes the issuer {found.issuer}, as in 2025-03-26")
-        return Place(resource.canonical(url), found)
+        return AuthorizationTarget(resource.canonical(url), found)
     yield Progress("metadata", f"{base} has no metadata: the endpoints of 2025-03-26 are assumed")
     server = ServerMetadata(
         base,
@@ -221,7 +221,7 @@ def _as_in_2025_03_26(url: str) -> Flow[Place]:
         code_challenge_methods_supported=("S256",),
         token_endpoint_auth_methods_supported=("none", "client_secret_post", "client_secret_basic"),
     )
-    return Place(resource.canonical(url), server, assumed=True)
+    return AuthorizationTarget(resource.canonical(url), server, assumed=True)
 
 
 def _document(url: str, what: str, fault: Fault) -> Flow[Answer | None]:

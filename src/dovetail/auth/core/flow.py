@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from .auth_errors import AuthError
 from .combined_challenge import NOTHING, Demand
-from .discovery import Place, discover, find_server
+from .discovery import AuthorizationTarget, discover, find_server
 from .grants import Grant
-from .registration import Identity, Registration, client_key, preregistered
+from .registration import ClientRegistration, Identity, client_key, preregistered
 from .scope_choice import choose_scopes
 from .steps import Flow, Progress, Quiet, Sources, load, save
 from .token_endpoint import refresh, revoke
@@ -35,12 +35,12 @@ class Binding(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """The requested scopes."""
 
 
-class Held(Quiet, frozen=True, kw_only=True):
+class HeldTokens(Quiet, frozen=True, kw_only=True):
     """The tokens of a client for one server."""
 
     binding: Binding
     tokens: Tokens
-    place: Place | None = None
+    place: AuthorizationTarget | None = None
     """None if read from the store without contacting the server."""
 
     @property
@@ -56,13 +56,13 @@ def token_key(binding: Binding) -> tuple[str, ...]:
     return ("token", binding.issuer, binding.client_id, binding.resource)
 
 
-def recall(url: str, identity: Identity) -> Flow[Held | None]:
+def recall(url: str, identity: Identity) -> Flow[HeldTokens | None]:
     """Return the stored tokens for the server at ``url`` if they belong to this client."""
     binding = yield from load(server_key(url), Binding)
     if binding is None or not _ours(binding, identity):
         return None
     tokens = yield from load(token_key(binding), Tokens)
-    return None if tokens is None else Held(binding=binding, tokens=tokens)
+    return None if tokens is None else HeldTokens(binding=binding, tokens=tokens)
 
 
 def _ours(binding: Binding, identity: Identity) -> bool:
@@ -74,13 +74,13 @@ def _ours(binding: Binding, identity: Identity) -> bool:
 def log_in(
     url: str,
     demand: Demand,
-    held: Held | None,
+    held: HeldTokens | None,
     grant: Grant,
     wanted: Sequence[str] | None,
     sources: Sources,
     *,
     more: bool = False,
-) -> Flow[Held]:
+) -> Flow[HeldTokens]:
     """Answer a challenge. With ``more``, the token is valid but its scopes are insufficient.
 
     Raises:
@@ -102,10 +102,10 @@ def log_in(
         issuer=place.issuer, client_id=client.client_id, resource=place.resource, requested=scopes
     )
     yield Progress("token", f"{place.issuer} gave a token for {place.resource}")
-    return (yield from _keep(url, Held(binding=binding, tokens=tokens, place=place)))
+    return (yield from _keep(url, HeldTokens(binding=binding, tokens=tokens, place=place)))
 
 
-def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | None]:
+def renew(url: str, held: HeldTokens, grant: Grant, sources: Sources) -> Flow[HeldTokens | None]:
     """Renew the tokens without the user. Return None if that is impossible.
 
     Raises:
@@ -117,11 +117,11 @@ def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | N
     renewed = yield from _refreshed(url, held, place, grant, sources)
     if renewed is None and grant.silent:
         _, tokens = yield from grant.obtain(place, held.binding.requested, sources)
-        renewed = yield from _keep(url, Held(binding=held.binding, tokens=tokens, place=place))
+        renewed = yield from _keep(url, HeldTokens(binding=held.binding, tokens=tokens, place=place))
     return renewed
 
 
-def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
+def log_out(url: str, held: HeldTokens, grant: Grant, sources: Sources) -> Flow[bool]:
     """Remove the tokens for ``url`` and revoke them. Return whether they were revoked."""
     yield from forget(url, held)
     place = yield from _issued_by(url, held)
@@ -131,14 +131,14 @@ def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
     if client is not None:
         return (yield from revoke(place, client, held.tokens, sources, grant.signer))
     # A client registered by hand at login may be unknown here; a public client needs only its id.
-    public = Registration(issuer=place.issuer, client_id=held.binding.client_id)
+    public = ClientRegistration(issuer=place.issuer, client_id=held.binding.client_id)
     try:
         return (yield from revoke(place, public, held.tokens, sources))
     except AuthError:
         return False
 
 
-def _issued_by(url: str, held: Held) -> Flow[Place | None]:
+def _issued_by(url: str, held: HeldTokens) -> Flow[AuthorizationTarget | None]:
     """Return the origin of the tokens, or None if the server now names another issuer.
 
     The metadata of the server may be at a URL that only its challenges contain. There was no challenge here,
@@ -155,26 +155,26 @@ def _issued_by(url: str, held: Held) -> Flow[Place | None]:
     except AuthError as error:
         if error.fault == "network":
             raise
-    return Place(held.binding.resource, (yield from find_server(held.issuer)))
+    return AuthorizationTarget(held.binding.resource, (yield from find_server(held.issuer)))
 
 
-def forget(url: str, held: Held) -> Flow[None]:
+def forget(url: str, held: HeldTokens) -> Flow[None]:
     yield from save(token_key(held.binding), None)
     yield from save(server_key(url), None)
 
 
-def _known(held: Held | None, identity: Identity) -> tuple[str, ...]:
+def _known(held: HeldTokens | None, identity: Identity) -> tuple[str, ...]:
     """Return the issuers to prefer if a server names several."""
     if identity.issuer is not None:
         return (identity.issuer,)
     return () if held is None else (held.issuer,)
 
 
-class _Shown(Quiet, frozen=True):
+class _SecretBinding(Quiet, frozen=True):
     issuer: str
 
 
-def _check_secret(place: Place, grant: Grant) -> Flow[None]:
+def _check_secret(place: AuthorizationTarget, grant: Grant) -> Flow[None]:
     """Check that a secret is sent to one issuer only: the configured one, or the first that a server named.
 
     Raises:
@@ -184,9 +184,9 @@ def _check_secret(place: Place, grant: Grant) -> Flow[None]:
     if (secret is None and not grant.shows_token) or identity.issuer is not None:
         return
     key = ("secret", identity.client_id or "", hashlib.sha256((secret or "").encode()).hexdigest()[:16])
-    shown = yield from load(key, _Shown)
+    shown = yield from load(key, _SecretBinding)
     if shown is None:
-        yield from save(key, _Shown(place.issuer))
+        yield from save(key, _SecretBinding(place.issuer))
     elif shown.issuer != place.issuer:
         raise AuthError(
             f"what proves who we are is used with the issuer {shown.issuer}, but the server names {place.issuer}",
@@ -195,7 +195,7 @@ def _check_secret(place: Place, grant: Grant) -> Flow[None]:
         )
 
 
-def _leave(url: str, held: Held, place: Place, identity: Identity) -> Flow[None]:
+def _leave(url: str, held: HeldTokens, place: AuthorizationTarget, identity: Identity) -> Flow[None]:
     """Drop all credentials of the previous issuer: the server has moved to another one.
 
     Raises:
@@ -211,7 +211,9 @@ def _leave(url: str, held: Held, place: Place, identity: Identity) -> Flow[None]
         )
 
 
-def _refreshed(url: str, held: Held, place: Place, grant: Grant, sources: Sources) -> Flow[Held | None]:
+def _refreshed(
+    url: str, held: HeldTokens, place: AuthorizationTarget, grant: Grant, sources: Sources
+) -> Flow[HeldTokens | None]:
     if held.tokens.refresh_token is None:
         return None
     client = yield from _registered(place, held, grant.identity)
@@ -222,17 +224,19 @@ def _refreshed(url: str, held: Held, place: Place, grant: Grant, sources: Source
         yield from forget(url, held)
         return None
     yield Progress("token", f"{place.issuer} renewed the token")
-    return (yield from _keep(url, Held(binding=held.binding, tokens=tokens, place=place)))
+    return (yield from _keep(url, HeldTokens(binding=held.binding, tokens=tokens, place=place)))
 
 
-def _registered(place: Place, held: Held, identity: Identity) -> Flow[Registration | None]:
+def _registered(
+    place: AuthorizationTarget, held: HeldTokens, identity: Identity
+) -> Flow[ClientRegistration | None]:
     """Return the registration that the tokens were issued to."""
     if identity.client_id is not None:
         return preregistered(place, identity, None)
-    return (yield from load(client_key(place.issuer, held.binding.client_id), Registration))
+    return (yield from load(client_key(place.issuer, held.binding.client_id), ClientRegistration))
 
 
-def _keep(url: str, held: Held) -> Flow[Held]:
+def _keep(url: str, held: HeldTokens) -> Flow[HeldTokens]:
     yield from save(token_key(held.binding), held.tokens)
     yield from save(server_key(url), held.binding)
     return held

@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 from . import oauth_urls
 from .auth_errors import AuthError
 from .authorization import begin, read_redirect
-from .discovery import Place
+from .discovery import AuthorizationTarget
 from .pkce import check_s256
-from .registration import PRIVATE_KEY, Identity, Registration, preregistered, register, registration_key
+from .registration import PRIVATE_KEY, ClientRegistration, Identity, preregistered, register, registration_key
 from .scope_choice import with_offline
 from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
 from .token_endpoint import Signer, authenticate_client, request_tokens
@@ -29,7 +29,7 @@ DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 
-Obtained = tuple[Registration, Tokens]
+Obtained = tuple[ClientRegistration, Tokens]
 
 
 class Grant(Protocol):
@@ -51,7 +51,7 @@ class Grant(Protocol):
         """The token endpoint receives a token that may be valid elsewhere."""
         ...
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         """Obtain tokens. Raises: AuthError."""
         ...
 
@@ -66,10 +66,10 @@ class AuthorizationCode:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         check_s256(place.server)
         scopes = with_offline(place, scopes)
-        before = yield from load(registration_key(place.issuer), Registration)
+        before = yield from load(registration_key(place.issuer), ClientRegistration)
         redirect_uri: str = yield Listen(None if before is None else before.redirect_uri)
         client = yield from register(place, self.identity, redirect_uri, scopes, sources.now())
         url, pending = begin(place, client, redirect_uri, scopes, sources)
@@ -95,7 +95,7 @@ class Credentials:
         self.identity = identity
         self.signer = signer
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         client = preregistered(place, self.identity, None)
         if client.method == PRIVATE_KEY:
             _check_offered(place, PRIVATE_KEY)
@@ -104,7 +104,7 @@ class Credentials:
         return client, tokens
 
 
-def _check_offered(place: Place, method: str) -> None:
+def _check_offered(place: AuthorizationTarget, method: str) -> None:
     offered = place.server.token_endpoint_auth_methods_supported
     if offered is not None and method not in offered:
         raise AuthError(
@@ -133,7 +133,7 @@ class Device:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         scopes = with_offline(place, scopes)
         client = yield from register(place, self.identity, None, scopes, sources.now())
         found = yield from self._begin(place, client, scopes, sources)
@@ -146,7 +146,7 @@ class Device:
         return client, tokens
 
     def _begin(
-        self, place: Place, client: Registration, scopes: Sequence[str], sources: Sources
+        self, place: AuthorizationTarget, client: ClientRegistration, scopes: Sequence[str], sources: Sources
     ) -> Flow[_DeviceAnswer]:
         name = "device_authorization_endpoint"
         endpoint = place.endpoint(name, place.server.device_authorization_endpoint)
@@ -161,7 +161,7 @@ class Device:
         return answer.read(_DeviceAnswer, "the answer with the device code", "authorization server")
 
     def _poll(
-        self, place: Place, client: Registration, found: _DeviceAnswer, sources: Sources
+        self, place: AuthorizationTarget, client: ClientRegistration, found: _DeviceAnswer, sources: Sources
     ) -> Flow[Tokens]:
         form = {"grant_type": DEVICE, "device_code": found.device_code}
         interval = min(max(found.interval, 1.0), DEVICE_SECONDS)
@@ -189,7 +189,7 @@ class Workload:
         self.identity = identity
         self._token = token
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         client = preregistered(place, self.identity, None)
         token: str = yield Supply(self._token, "the workload's token")
         form = {"grant_type": JWT_BEARER, "assertion": check_token(token, "workload's token")}
@@ -210,7 +210,7 @@ class EnterpriseAssertion:
         self._endpoint = oauth_urls.secure(endpoint, "idp_token_endpoint", "client")
         self._token = token
 
-    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+    def obtain(self, place: AuthorizationTarget, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         client = preregistered(place, self.identity, None)
         vouched = yield from self._exchange(place, scopes, sources)
         yield Progress("assertion", f"{oauth_urls.origin(self._endpoint)} vouches for the user")
@@ -218,7 +218,7 @@ class EnterpriseAssertion:
         tokens = yield from request_tokens(place, client, form, sources)
         return client, tokens
 
-    def _exchange(self, place: Place, scopes: Sequence[str], sources: Sources) -> Flow[str]:
+    def _exchange(self, place: AuthorizationTarget, scopes: Sequence[str], sources: Sources) -> Flow[str]:
         """Exchange the ID token for an ID-JAG (RFC 8693)."""
         token: str = yield Supply(self._token, "the ID token")
         form = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .auth_errors import AuthError
 from .combined_challenge import Demand
-from .discovery import Place, discover
+from .discovery import AuthorizationTarget, discover
 from .pkce import check_s256
 from .registration import Identity
 from .steps import Flow, Progress
@@ -13,7 +13,7 @@ STEPS = ("resource", "metadata", "pkce", "registration", "authorization", "token
 """The steps from a challenge to an accepted token, in order."""
 
 
-def examine(url: str, demand: Demand, identity: Identity) -> Flow[Place]:
+def examine(url: str, demand: Demand, identity: Identity) -> Flow[AuthorizationTarget]:
     """Run the steps from the challenge to the login page.
 
     Raises:
@@ -28,7 +28,7 @@ def examine(url: str, demand: Demand, identity: Identity) -> Flow[Place]:
     return place
 
 
-def _way_to_register(place: Place, identity: Identity) -> str:
+def _way_to_register(place: AuthorizationTarget, identity: Identity) -> str:
     server = place.server
     if identity.client_id is not None:
         return f"the client is {identity.client_id}"

@@ -10,7 +10,7 @@ import msgspec
 
 from . import oauth_urls
 from .auth_errors import AuthError
-from .discovery import Place
+from .discovery import AuthorizationTarget
 from .steps import Ask, Flow, Progress, Quiet, ask, load, save
 from .token_error_response import refused
 
@@ -22,7 +22,7 @@ SECRET_BASIC, SECRET_POST, NONE, PRIVATE_KEY = (
 )
 
 
-class Registration(Quiet, frozen=True, kw_only=True, omit_defaults=True):
+class ClientRegistration(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     """The registration at one issuer. It is never sent to another one."""
 
     issuer: str
@@ -74,8 +74,12 @@ def client_key(issuer: str, client_id: str) -> tuple[str, ...]:
 
 
 def register(
-    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str], now: float
-) -> Flow[Registration]:
+    place: AuthorizationTarget,
+    identity: Identity,
+    redirect_uri: str | None,
+    scopes: Sequence[str],
+    now: float,
+) -> Flow[ClientRegistration]:
     """Return the registration at this issuer, in the order of the specification.
 
     Raises:
@@ -87,8 +91,12 @@ def register(
 
 
 def _found(
-    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str], now: float
-) -> Flow[Registration]:
+    place: AuthorizationTarget,
+    identity: Identity,
+    redirect_uri: str | None,
+    scopes: Sequence[str],
+    now: float,
+) -> Flow[ClientRegistration]:
     if identity.client_id is not None:
         given = preregistered(place, identity, redirect_uri)
         yield from save(registration_key(place.issuer), given)
@@ -96,8 +104,8 @@ def _found(
     if identity.client_metadata_url is not None and place.server.client_id_metadata_document_supported:
         url = check_document_url(identity.client_metadata_url)
         yield Progress("registration", f"the client is described by the document {url}")
-        return Registration(issuer=place.issuer, client_id=url, redirect_uri=redirect_uri)
-    known = yield from load(registration_key(place.issuer), Registration)
+        return ClientRegistration(issuer=place.issuer, client_id=url, redirect_uri=redirect_uri)
+    known = yield from load(registration_key(place.issuer), ClientRegistration)
     if known is not None and _usable(known, place, redirect_uri, scopes, now):
         yield Progress("registration", f"registered as {known.client_id} before")
         return known
@@ -113,7 +121,9 @@ def _found(
     return made
 
 
-def preregistered(place: Place, identity: Identity, redirect_uri: str | None) -> Registration:
+def preregistered(
+    place: AuthorizationTarget, identity: Identity, redirect_uri: str | None
+) -> ClientRegistration:
     """Return the pre-registered client.
 
     Authorization 2026-07-28: credentials are bound to the issuer they were made by.
@@ -128,7 +138,7 @@ def preregistered(place: Place, identity: Identity, redirect_uri: str | None) ->
             fault="client",
             advice="register with that issuer and give the new client_id",
         )
-    return Registration(
+    return ClientRegistration(
         issuer=place.issuer,
         client_id=identity.client_id,
         client_secret=identity.client_secret,
@@ -137,7 +147,7 @@ def preregistered(place: Place, identity: Identity, redirect_uri: str | None) ->
     )
 
 
-def method_for(place: Place, secret: str | None) -> str:
+def method_for(place: AuthorizationTarget, secret: str | None) -> str:
     """Return the authentication method at the token endpoint. RFC 8414: basic is the default."""
     if secret is None:
         return NONE
@@ -158,7 +168,11 @@ def check_document_url(url: str) -> str:
 
 
 def _usable(
-    known: Registration, place: Place, redirect_uri: str | None, scopes: Sequence[str], now: float
+    known: ClientRegistration,
+    place: AuthorizationTarget,
+    redirect_uri: str | None,
+    scopes: Sequence[str],
+    now: float,
 ) -> bool:
     expired = 0 < known.secret_expires_at <= now
     enough = not known.scopes or set(scopes) <= set(known.scopes)
@@ -166,8 +180,8 @@ def _usable(
 
 
 def _register(
-    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str]
-) -> Flow[Registration]:
+    place: AuthorizationTarget, identity: Identity, redirect_uri: str | None, scopes: Sequence[str]
+) -> Flow[ClientRegistration]:
     offered = place.server.token_endpoint_auth_methods_supported
     method = NONE
     if offered is not None and NONE not in offered:
@@ -195,7 +209,7 @@ def _register(
     if answer.status not in (200, 201):
         raise refused(answer, f"{place.issuer} refused to register this client")
     found = answer.read(_Registered, "the answer to the registration", "authorization server")
-    return Registration(
+    return ClientRegistration(
         issuer=place.issuer,
         client_id=found.client_id,
         client_secret=found.client_secret,
@@ -206,7 +220,7 @@ def _register(
     )
 
 
-def _default(place: Place, asked: str, secret: str | None) -> str:
+def _default(place: AuthorizationTarget, asked: str, secret: str | None) -> str:
     return asked if asked != NONE or secret is None else method_for(place, secret)
 
 

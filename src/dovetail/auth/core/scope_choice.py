@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .combined_challenge import Demand
-from .discovery import Place
+from .discovery import AuthorizationTarget
 
 OFFLINE = "offline_access"
 
 
 def choose_scopes(
-    place: Place, demand: Demand, wanted: Iterable[str] | None, before: Iterable[str] = ()
+    place: AuthorizationTarget, demand: Demand, wanted: Iterable[str] | None, before: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Return the scopes of the next authorization.
 
@@ -28,7 +28,7 @@ def choose_scopes(
     return tuple(dict.fromkeys([*before, *chosen]))
 
 
-def with_offline(place: Place, scopes: tuple[str, ...]) -> tuple[str, ...]:
+def with_offline(place: AuthorizationTarget, scopes: tuple[str, ...]) -> tuple[str, ...]:
     """Add the scope that grants refresh tokens.
 
     Authorization 2026-07-28: only if ``scopes_supported`` of the authorization server contains it.

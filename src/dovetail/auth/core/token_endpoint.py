@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 
 from .auth_errors import AuthError
 from .client_authentication import authenticate
-from .discovery import Place
-from .registration import PRIVATE_KEY, SECRET_BASIC, SECRET_POST, Registration
+from .discovery import AuthorizationTarget
+from .registration import PRIVATE_KEY, SECRET_BASIC, SECRET_POST, ClientRegistration
 from .steps import Answer, Ask, Flow, Prover, Sources, ask, post
 from .token_error_response import read_error, refused
 from .token_set import Tokens, read_tokens
@@ -29,8 +29,8 @@ class Signer(Protocol):
 
 
 def request_tokens(
-    place: Place,
-    client: Registration,
+    place: AuthorizationTarget,
+    client: ClientRegistration,
     form: Mapping[str, str],
     sources: Sources,
     *,
@@ -80,7 +80,7 @@ def _proven(request: Ask, prover: Prover) -> Flow[Answer]:
 
 
 def authenticate_client(
-    client: Registration, form: dict[str, str], sources: Sources, signer: Signer | None = None
+    client: ClientRegistration, form: dict[str, str], sources: Sources, signer: Signer | None = None
 ) -> dict[str, str]:
     """Authenticate the client, in ``form`` or in the returned headers.
 
@@ -102,7 +102,7 @@ def authenticate_client(
     return {}
 
 
-def assertion(client: Registration, sources: Sources) -> dict[str, Any]:
+def assertion(client: ClientRegistration, sources: Sources) -> dict[str, Any]:
     """Return the claims of a client assertion (RFC 7523, 3)."""
     now = int(sources.now())
     return {
@@ -116,7 +116,11 @@ def assertion(client: Registration, sources: Sources) -> dict[str, Any]:
 
 
 def refresh(
-    place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
+    place: AuthorizationTarget,
+    client: ClientRegistration,
+    tokens: Tokens,
+    sources: Sources,
+    signer: Signer | None = None,
 ) -> Flow[Tokens | None]:
     """Refresh the tokens. Return None if the refresh token is no longer valid.
 
@@ -159,7 +163,11 @@ _LOST = frozenset(
 
 
 def revoke(
-    place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
+    place: AuthorizationTarget,
+    client: ClientRegistration,
+    tokens: Tokens,
+    sources: Sources,
+    signer: Signer | None = None,
 ) -> Flow[bool]:
     """Revoke the tokens, the refresh token first (RFC 7009). Return whether the server supports that."""
     endpoint = place.server.revocation_endpoint

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from . import oauth_urls
 from .auth_errors import AuthError
-from .discovery import Place, find_server
-from .registration import NONE, SECRET_BASIC, Identity, Registration, preregistered
+from .discovery import AuthorizationTarget, find_server
+from .registration import NONE, SECRET_BASIC, ClientRegistration, Identity, preregistered
 from .steps import Answer, Flow, Quiet, Sources, post
 from .token_endpoint import ask_proving, authenticate_client
 from .token_error_response import refused
@@ -18,11 +18,11 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 JWT = "urn:ietf:params:oauth:token-type:jwt"
 
 
-class Endpoint(Quiet, frozen=True):
+class ExchangeEndpoint(Quiet, frozen=True):
     """The token endpoint for exchanges, and the client's registration there."""
 
     url: str
-    client: Registration
+    client: ClientRegistration
     configured: bool
     """The user configured the URL."""
 
@@ -32,35 +32,39 @@ class IssuedToken(Quiet, frozen=True):
     issued_token_type: str | None = None
 
 
-def known_endpoint(url: str, identity: Identity) -> Endpoint:
+def known_endpoint(url: str, identity: Identity) -> ExchangeEndpoint:
     """Return the endpoint at a configured URL."""
-    client = Registration(
+    client = ClientRegistration(
         issuer=oauth_urls.origin(url),
         client_id=identity.client_id or "",
         client_secret=identity.client_secret,
         method=identity.method or (NONE if identity.client_secret is None else SECRET_BASIC),
     )
-    return Endpoint(url, client, True)
+    return ExchangeEndpoint(url, client, True)
 
 
-def find_endpoint(issuer: str, identity: Identity) -> Flow[Endpoint]:
+def find_endpoint(issuer: str, identity: Identity) -> Flow[ExchangeEndpoint]:
     """Return the endpoint in the metadata of ``issuer``.
 
     Raises:
         AuthError: it is missing.
     """
-    place = Place("", (yield from find_server(issuer)))
-    return Endpoint(place.token_endpoint, preregistered(place, identity, None), False)
+    place = AuthorizationTarget("", (yield from find_server(issuer)))
+    return ExchangeEndpoint(place.token_endpoint, preregistered(place, identity, None), False)
 
 
-def ask_exchange(what: str, endpoint: Endpoint, form: Mapping[str, str], sources: Sources) -> Flow[Answer]:
+def ask_exchange(
+    what: str, endpoint: ExchangeEndpoint, form: Mapping[str, str], sources: Sources
+) -> Flow[Answer]:
     whole = {"grant_type": EXCHANGE, **form}
     headers = authenticate_client(endpoint.client, whole, sources)
     request = post(what, endpoint.url, whole, headers, configured=endpoint.configured)
     return (yield from ask_proving(request, None))
 
 
-def exchange(endpoint: Endpoint, subject: str, wanted: Mapping[str, str], sources: Sources) -> Flow[Tokens]:
+def exchange(
+    endpoint: ExchangeEndpoint, subject: str, wanted: Mapping[str, str], sources: Sources
+) -> Flow[Tokens]:
     """Request a token for ``wanted`` (``audience``, ``resource``, ``scope``) on behalf of the owner of
     ``subject``.
 

@@ -23,16 +23,16 @@ from ..core.client_metadata import ProxyClient
 from ..core.code_request import check_resource, parameters, proves
 from ..core.oauth_error import Denial
 from ..core.token_set import RENEWAL_MARGIN
-from ..server.fair_eviction import FairPlaces
+from ..server.fair_eviction import FairEviction
 from ..server.verified_tokens import TOKENS_VERIFIED, VerifiedTokens
 from ..server.verifier import InvalidToken, Unavailable
 from ..server.verifier_routes import PageAnswer, PageRequest
 from .login_records import Code, Issued, Login
-from .provider import Provider
-from .proxy_login import Place
+from .provider import IdentityProvider
+from .proxy_login import ProxyUrls
 from .proxy_pages import ANYBODY, json_answer
 from .registered_clients import ProxyClients
-from .sealed_records import Vault
+from .sealed_records import SealedRecords
 from .user_logins import REFRESH_SECONDS, Users, digest_of
 
 LOGINS_KEPT: Final = 3_000
@@ -61,10 +61,10 @@ class ProxyTokens:
 
     def __init__(
         self,
-        place: Place,
-        vault: Vault,
+        place: ProxyUrls,
+        vault: SealedRecords,
         clients: ProxyClients,
-        provider: Provider,
+        provider: IdentityProvider,
         clock: Callable[[], float],
         *,
         bounded: bool,
@@ -76,7 +76,7 @@ class ProxyTokens:
         self._provider = provider
         self._clock = clock
         self._users = Users(vault)
-        self._kept = FairPlaces(LOGINS_KEPT) if bounded else None
+        self._kept = FairEviction(LOGINS_KEPT) if bounded else None
         self._verified = VerifiedTokens(TOKENS_VERIFIED)
         self._endings = 0
         vault.store.subscribe(_ENDED, lambda _: self._forget_verified())

@@ -8,7 +8,7 @@ from ..core.code_request import CodeRequest
 from ..core.steps import Quiet
 
 
-class Asked(Quiet, frozen=True):
+class ConsentRequest(Quiet, frozen=True):
     """An authorization request awaiting consent; it travels through the page, sealed."""
 
     request: CodeRequest
@@ -16,7 +16,7 @@ class Asked(Quiet, frozen=True):
     expires: float
 
 
-class Away(Quiet, frozen=True):
+class PendingLogin(Quiet, frozen=True):
     """A user who is at the provider."""
 
     request: CodeRequest
@@ -82,13 +82,13 @@ class Reference(Quiet, frozen=True):
     client: str
 
 
-class Held(Quiet, frozen=True):
+class UserLogins(Quiet, frozen=True):
     """The logins of one user, most recently used last."""
 
     logins: tuple[Reference, ...] = ()
 
 
-class Named(Quiet, frozen=True):
+class SealedClient(Quiet, frozen=True):
     """A registered client: its id is this record, sealed."""
 
     redirect_uris: tuple[str, ...]

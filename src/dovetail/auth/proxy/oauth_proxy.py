@@ -24,11 +24,11 @@ from ..server.verifier import Scope, Verifier
 from ..server.verifier_routes import Page, PageAnswer, PageRequest
 from .issued_tokens import ProxyTokens
 from .presets import find_preset
-from .provider import Endpoints, Provider
-from .proxy_login import Logins, Place
+from .provider import Endpoints, IdentityProvider
+from .proxy_login import Logins, ProxyUrls
 from .proxy_pages import ANYBODY, json_answer
 from .registered_clients import ProxyClients
-from .sealed_records import Vault
+from .sealed_records import SealedRecords
 
 Key = bytes | str | Sequence[bytes | str]
 
@@ -140,11 +140,11 @@ class OAuthProxy(Verifier):
             else self.audience
         )
         self.issuers = (base,)
-        self._place = Place(base, self.audience, self.scopes)
+        self._place = ProxyUrls(base, self.audience, self.scopes)
         self._settings = settings
         if settings.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
-        self._provider = Provider(
+        self._provider = IdentityProvider(
             endpoints,
             client_id,
             client_secret,
@@ -206,7 +206,7 @@ class OAuthProxy(Verifier):
             return
         settings, place = self._settings, self._place
         given = store if settings.store is None else settings.store
-        vault = Vault(self._keys, MemoryStore(clock=settings.clock) if given is None else given)
+        vault = SealedRecords(self._keys, MemoryStore(clock=settings.clock) if given is None else given)
         guard = AddressGuard(None, allow_private=settings.allow_private)
         self._clients = clients = ProxyClients(vault, guard, settings.redirect_schemes, settings.clock)
         self._logins = Logins(place, vault, clients, self._provider, settings.admit, settings.clock)

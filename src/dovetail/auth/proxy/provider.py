@@ -44,7 +44,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     """Its responses contain ``iss`` (RFC 9207)."""
 
 
-class Provider:
+class IdentityProvider:
     """A client of one provider."""
 
     def __init__(

@@ -28,14 +28,14 @@ from ..core import oauth_urls
 from ..core.client_metadata import choose_redirect
 from ..core.code_request import CodeRequest, parameters, read_code_request, redirect_to
 from ..core.oauth_error import Denial, Unrecognised
-from ..server.fair_eviction import FairPlaces
+from ..server.fair_eviction import FairEviction
 from ..server.verifier import Unavailable
 from ..server.verifier_routes import PageAnswer, PageRequest
-from .login_records import Asked, Away, Code, Login, ProviderTokens
-from .provider import Provider
+from .login_records import Code, ConsentRequest, Login, PendingLogin, ProviderTokens
+from .provider import IdentityProvider
 from .proxy_pages import consent_page, error_page, redirect
 from .registered_clients import ProxyClients
-from .sealed_records import Vault
+from .sealed_records import SealedRecords
 from .user_logins import digest_of
 
 CONSENT_SECONDS: Final = 600.0
@@ -56,7 +56,7 @@ _STALE: Final = (
 )
 
 
-class Place(Struct, frozen=True):
+class ProxyUrls(Struct, frozen=True):
     """The URLs of this proxy."""
 
     base: str
@@ -75,10 +75,10 @@ class Logins:
 
     def __init__(
         self,
-        place: Place,
-        vault: Vault,
+        place: ProxyUrls,
+        vault: SealedRecords,
         clients: ProxyClients,
-        provider: Provider,
+        provider: IdentityProvider,
         admit: Callable[[Principal], Any] | None,
         clock: Callable[[], float],
     ) -> None:
@@ -88,7 +88,7 @@ class Logins:
         self._provider = provider
         self._admit = admit
         self._clock = clock
-        self._waiting = FairPlaces(LOGINS_WAITING)
+        self._waiting = FairEviction(LOGINS_WAITING)
         """The states of users at the provider, by address."""
 
     # --- authorization request
@@ -111,7 +111,7 @@ class Logins:
         except Denial as error:
             return self._refused(redirect_uri, given.get("state"), error)
         id, browser = secrets.token_hex(8), secrets.token_urlsafe(32)
-        asked = Asked(wanted, id, self._clock() + CONSENT_SECONDS)
+        asked = ConsentRequest(wanted, id, self._clock() + CONSENT_SECONDS)
         fields = {"id": id, "request": self._vault.seal("consent", asked, browser)}
         cookie = f"{_cookie(id)}={browser}; Max-Age={CONSENT_SECONDS:.0f}{_FLAGS}"
         return consent_page(place.resource, client, wanted, fields, f"{place.base}/consent", cookie)
@@ -134,7 +134,7 @@ class Logins:
             return error_page(_STALE)
         id, text = form.get("id", ""), form.get("request", "")
         browser = cookie_of(headers.get("cookie"), _cookie(id)) if _ID.fullmatch(id) else None
-        asked = None if browser is None else self._vault.open("consent", text, Asked, browser)
+        asked = None if browser is None else self._vault.open("consent", text, ConsentRequest, browser)
         if asked is None or browser is None or asked.id != id or asked.expires <= self._clock():
             return error_page(_STALE, 403)
         if (
@@ -147,7 +147,7 @@ class Logins:
         except StoreError:
             return error_page(_FULL, 503)
 
-    async def _send_away(self, asked: Asked, browser: str, owner: str) -> PageAnswer:
+    async def _send_away(self, asked: ConsentRequest, browser: str, owner: str) -> PageAnswer:
         wanted, cookie = asked.request, _cookie(asked.id)
         # One state per page: a page that was already answered has its state in the store.
         state = self._vault.digests("state", f"{asked.id} {browser}")[0]
@@ -161,7 +161,7 @@ class Logins:
         over = self._waiting.take(state, owner)
         if over is not None:
             await self._vault.delete("away", over)
-        away = Away(wanted, browser, cookie, verifier, nonce)
+        away = PendingLogin(wanted, browser, cookie, verifier, nonce)
         if not await self._vault.put("away", state, away, CONSENT_SECONDS, only_new=True):
             return error_page(_STALE)
         return redirect(url)
@@ -177,14 +177,14 @@ class Logins:
         except Denial:
             return error_page(_STALE)
         state = given.get("state", "")
-        away = await self._vault.get("away", state, Away)
+        away = await self._vault.get("away", state, PendingLogin)
         browser = None if away is None else cookie_of(request.headers.get("cookie"), away.cookie)
         # The cookie first: a lured browser must not end the login of another one.
         if away is None or browser is None or not hmac.compare_digest(browser, away.browser):
             return error_page(_STALE, 403)
         wanted = away.request
         try:
-            if await self._vault.change("away", state, Away, _spend, CONSENT_SECONDS) is None:
+            if await self._vault.change("away", state, PendingLogin, _spend, CONSENT_SECONDS) is None:
                 return error_page(_STALE)
             code = await self._logged_in(given, away, request.owner)
         except _Spent:
@@ -197,7 +197,7 @@ class Logins:
         answer = {"code": code, "state": wanted.state, "iss": self._place.base}
         return redirect(redirect_to(wanted.redirect_uri, answer), _gone(away.cookie))
 
-    async def _logged_in(self, given: Mapping[str, str], away: Away, owner: str) -> str:
+    async def _logged_in(self, given: Mapping[str, str], away: PendingLogin, owner: str) -> str:
         """Return a code for the client, after the provider has identified the user."""
         await self._provider.check_issuer(given.get("iss"))
         if given.get("error") or not given.get("code"):
@@ -257,7 +257,7 @@ class _Spent(Exception):
     """The record was already used."""
 
 
-def _spend(found: Away) -> Away:
+def _spend(found: PendingLogin) -> PendingLogin:
     if found.spent:
         raise _Spent
     return msgspec.structs.replace(found, spent=True)

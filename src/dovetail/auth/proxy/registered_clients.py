@@ -22,8 +22,8 @@ from ..core.oauth_error import Denial, Unrecognised
 from ..core.registration import NONE, SECRET_BASIC, check_document_url
 from ..server.json_documents import fetch
 from ..server.verifier import Unavailable
-from .login_records import Named
-from .sealed_records import Vault
+from .login_records import SealedClient
+from .sealed_records import SealedRecords
 
 REFUSED_SECONDS: Final = 10.0
 """Seconds for which a refusal is remembered, so that repeated requests do not reach other servers."""
@@ -47,7 +47,7 @@ class ProxyClients:
     """The clients that may request codes."""
 
     def __init__(
-        self, vault: Vault, guard: AddressGuard, schemes: Collection[str], clock: Callable[[], float]
+        self, vault: SealedRecords, guard: AddressGuard, schemes: Collection[str], clock: Callable[[], float]
     ) -> None:
         self._vault = vault
         self._guard = guard
@@ -67,7 +67,7 @@ class ProxyClients:
         found = read_registration(body, self._schemes)
         # RFC 7591, 2: a client has a secret by default.
         method = found.token_endpoint_auth_method or SECRET_BASIC
-        named = Named(found.redirect_uris, found.client_name, method, secrets.token_urlsafe(8))
+        named = SealedClient(found.redirect_uris, found.client_name, method, secrets.token_urlsafe(8))
         client_id = _PREFIX + self._vault.seal("client", named)
         told: dict[str, Any] = {
             "client_id": client_id,
@@ -96,7 +96,7 @@ class ProxyClients:
         if client_id is None or len(client_id) > PARAMETER_LENGTH:
             raise Unrecognised("invalid_client", "the client_id is missing")
         if client_id.startswith(_PREFIX):
-            named = self._vault.open("client", client_id.removeprefix(_PREFIX), Named)
+            named = self._vault.open("client", client_id.removeprefix(_PREFIX), SealedClient)
             if named is not None:
                 return ProxyClient(client_id, named.redirect_uris, named.name, named.method)
         elif client_id.startswith("https://"):

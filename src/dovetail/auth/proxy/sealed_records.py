@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Struct)
 _NONCE = 12
 
 
-class Vault:
+class SealedRecords:
     """The records of one proxy. The first of ``keys`` encrypts, all of them decrypt."""
 
     def __init__(self, keys: Sequence[bytes], store: Store) -> None:

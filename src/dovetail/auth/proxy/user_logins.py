@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from .login_records import Held, Login, Reference
-from .sealed_records import Vault
+from .login_records import Login, Reference, UserLogins
+from .sealed_records import SealedRecords
 
 LOGINS_OF_USER: Final = 32
 """Logins of one user; beyond that, the least recently used one ends."""
@@ -19,7 +19,7 @@ REFRESH_SECONDS: Final = 30 * 86400.0
 class Users:
     """The users of one proxy, in its vault."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: SealedRecords) -> None:
         self._vault = vault
 
     async def used(self, id: str, login: Login) -> list[str]:
@@ -28,15 +28,15 @@ class Users:
         while True:
             over: list[str] = []
 
-            def move(held: Held, over: list[str] = over) -> Held:
+            def move(held: UserLogins, over: list[str] = over) -> UserLogins:
                 logins = (*(one for one in held.logins if one.login != id), mine)
                 over[:] = [one.login for one in logins[:-LOGINS_OF_USER]]
-                return Held(logins[-LOGINS_OF_USER:])
+                return UserLogins(logins[-LOGINS_OF_USER:])
 
             key = _key(login.issuer, login.subject)
-            if await self._vault.change("user", key, Held, move, REFRESH_SECONDS) is not None:
+            if await self._vault.change("user", key, UserLogins, move, REFRESH_SECONDS) is not None:
                 return over
-            if await self._vault.put("user", key, Held((mine,)), REFRESH_SECONDS, only_new=True):
+            if await self._vault.put("user", key, UserLogins((mine,)), REFRESH_SECONDS, only_new=True):
                 return []
 
     async def ended(self, id: str, login: Login) -> None:
@@ -45,8 +45,8 @@ class Users:
         left = await self._vault.change(
             "user",
             key,
-            Held,
-            lambda held: Held(tuple(one for one in held.logins if one.login != id)),
+            UserLogins,
+            lambda held: UserLogins(tuple(one for one in held.logins if one.login != id)),
             REFRESH_SECONDS,
         )
         if left is not None and not left.logins:
@@ -55,7 +55,7 @@ class Users:
 
     async def last(self, issuer: str, subject: str, client_id: str) -> str | None:
         """Return the most recently used login of a user with a client."""
-        held = await self._vault.get("user", _key(issuer, subject), Held)
+        held = await self._vault.get("user", _key(issuer, subject), UserLogins)
         client = digest_of(client_id)
         logins = [] if held is None else [one.login for one in held.logins if one.client == client]
         return logins[-1] if logins else None

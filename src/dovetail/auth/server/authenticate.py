@@ -20,7 +20,7 @@ from ..core import oauth_urls, resource
 from ..core.challenge import bearer, proving, write
 from ..core.scopes import scope_text
 from .current_token import proof
-from .dpop_validator import ALGORITHMS, InvalidProof, MissingNonce, Proofs
+from .dpop_validator import ALGORITHMS, DpopValidator, InvalidProof, MissingNonce
 from .verifier import InvalidToken, Unavailable, as_verifier
 from .verifier_routes import Page, PageAnswer, PageRequest
 
@@ -28,7 +28,7 @@ LONGEST_TOKEN: Final = 16 << 10
 """Characters of an Authorization header; a longer one is refused."""
 
 
-class Head(Protocol):
+class RequestHead(Protocol):
     """The used parts of a request head."""
 
     method: str
@@ -41,7 +41,7 @@ class Head(Protocol):
     def prefix(self) -> str: ...
 
 
-class Asked(Head, Protocol):
+class PageHead(RequestHead, Protocol):
     """The request data that pages use."""
 
     @property
@@ -54,7 +54,7 @@ class NoToken(DovetailError):
     kind = "authentication_failed"
 
 
-class Gate:
+class Authenticator:
     """The verifiers of one app, and its metadata."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Gate:
             one.attach(store)
             self.pages |= one.pages(path)
         proves = any(one.proves for one in self._verifiers)
-        self._proofs: Proofs | None = Proofs(store, nonces=nonces) if proves else None
+        self._proofs: DpopValidator | None = DpopValidator(store, nonces=nonces) if proves else None
         named = [one.header for one in self._verifiers] + (["dpop"] if self._proofs is not None else [])
         self.headers: tuple[str, ...] = tuple(dict.fromkeys(named))
         """The headers that may contain a token, in lower case."""
@@ -88,13 +88,13 @@ class Gate:
         for one in self._verifiers:
             self._described |= one.described
 
-    async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
+    async def page(self, head: PageHead, body: bytes, offered: frozenset[str]) -> PageAnswer:
         """Return the response of a verifier's page."""
         owner = quota_owner(None, head.scope)
         request = PageRequest(head.method, head.query, head.headers, body, offered, owner)
         return await self.pages[head.path](request)
 
-    async def enter(self, head: Head) -> Principal:
+    async def enter(self, head: RequestHead) -> Principal:
         """Return the principal of this request.
 
         Raises:
@@ -131,7 +131,7 @@ class Gate:
             or NoToken("authentication required: send a token in the header Authorization: Bearer …")
         )
 
-    async def _prove(self, head: Head, token: str, principal: Principal) -> None:
+    async def _prove(self, head: RequestHead, token: str, principal: Principal) -> None:
         """Check the DPoP proof of a bound token. Raises: InvalidToken."""
         if self._proofs is None or not _is_proved(head.headers):
             raise InvalidProof("the token is bound to a key (cnf): send it with the scheme DPoP, and a proof")
@@ -143,7 +143,7 @@ class Gate:
                 places.append(self._resource)
         await self._proofs.check(head.headers.get("dpop"), token, principal, head.method, places)
 
-    def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
+    def challenge(self, error: DovetailError, head: RequestHead, offered: Iterable[str] = ()) -> str:
         """Return ``WWW-Authenticate`` for ``error``. ``offered`` are the scopes of all components."""
         basic = self._basic
         code = _error_code(error)
@@ -163,7 +163,7 @@ class Gate:
         """Return ``DPoP-Nonce`` for ``error``, or None."""
         return None if self._proofs is None or not isinstance(error, InvalidProof) else self._proofs.nonce()
 
-    def metadata(self, head: Head, offered: Iterable[str]) -> bytes:
+    def metadata(self, head: RequestHead, offered: Iterable[str]) -> bytes:
         """Return the metadata document, which needs no token."""
         scopes = sorted(self._basic.union(offered))
         algorithms = () if self._proofs is None else ALGORITHMS
@@ -175,18 +175,18 @@ class Gate:
         """Return the scopes that every caller needs."""
         return frozenset(scope for one in self._verifiers for scope in one.scopes)
 
-    def _metadata_url(self, head: Head) -> str:
+    def _metadata_url(self, head: RequestHead) -> str:
         if self._resource is not None and resource.is_url(self._resource):
             return resource.metadata_url(self._resource)
         # Below a prefix only URLs with that prefix reach this app; the header may name any URL.
         origin = self._origin(head)
         return f"{origin}{head.prefix}{resource.WELL_KNOWN}{self._path}"
 
-    def _url(self, head: Head) -> str:
+    def _url(self, head: RequestHead) -> str:
         return f"{self._origin(head)}{head.prefix}{self._path}"
 
     @staticmethod
-    def _origin(head: Head) -> str:
+    def _origin(head: RequestHead) -> str:
         """Return the origin in the caller's request. It is only sent back to the caller."""
         scheme = {"ws": "http", "wss": "https"}.get(
             head.scope.get("scheme", "http"), head.scope.get("scheme", "http")

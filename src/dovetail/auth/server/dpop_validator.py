@@ -46,7 +46,7 @@ class MissingNonce(InvalidProof):
     """
 
 
-class Proofs:
+class DpopValidator:
     """The proofs seen by one server. Each is accepted once within its lifetime (replay protection).
 
     With a ``store``, all processes that share it remember proofs together. With ``nonces``, each proof needs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 
-class FairPlaces:
+class FairEviction:
     """At most ``limit`` names with owners. Beyond that, the owner with most names loses its oldest.
 
     With a fixed share per owner, several owners together could evict all others. Here each owner first evicts

@@ -11,7 +11,7 @@ from ...core.principal import Principal
 from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
-from ..core.claims import Expected, Refused, principal_of
+from ..core.claims import ExpectedClaims, TokenRefused, principal_of
 from ..core.client_authentication import basic_header
 from ..core.scopes import Hierarchy
 from .json_documents import fetch
@@ -72,7 +72,7 @@ class IntrospectionVerifier(Verifier):
         self._endpoint = endpoint
         self._headers = {"Authorization": basic_header(client_id, client_secret)}
         self._guard = AddressGuard(endpoint, allow_private=True)
-        self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
+        self._expected = ExpectedClaims(issuer, audience, exclusive, Hierarchy(implies))
         self._ttl = ttl
         self._clock = clock
         self._verified, self._refused = VerifiedTokens(TOKENS_VERIFIED), VerifiedTokens(TOKENS_VERIFIED)
@@ -94,7 +94,7 @@ class IntrospectionVerifier(Verifier):
             task.add_done_callback(lambda done: self._done(token, done))
         try:
             return await asyncio.shield(task)
-        except Refused as error:
+        except TokenRefused as error:
             raise InvalidToken(str(error), kind=error.kind) from None
 
     def _done(self, token: str, task: asyncio.Task[Principal | None]) -> None:
@@ -108,9 +108,9 @@ class IntrospectionVerifier(Verifier):
         now = self._clock()
         try:
             if claims.get("active") is not True:
-                raise Refused("the token is not active")
+                raise TokenRefused("the token is not active")
             principal = principal_of(claims, self._expected, now, signed=False)
-        except Refused:
+        except TokenRefused:
             self._refused.keep(token, None, now + REFUSED_SECONDS)
             raise
         until = now + self._ttl

@@ -11,7 +11,7 @@ import msgspec
 from ...core.principal import Principal
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
-from ..core.claims import Expected, Refused, principal_of
+from ..core.claims import ExpectedClaims, TokenRefused, principal_of
 from ..core.scopes import Hierarchy
 from .keys import KEYS_SECONDS, FetchedKeys, Key, KeySet, payload_of
 from .verified_tokens import TOKENS_VERIFIED, VerifiedTokens
@@ -73,7 +73,7 @@ class JwtVerifier(Verifier):
         self._given = None if keys is None else KeySet(keys)
         self._verified = VerifiedTokens(TOKENS_VERIFIED)
         self._fetched = FetchedKeys(issuer, jwks_uri, clock, self._verified.clear)
-        self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
+        self._expected = ExpectedClaims(issuer, audience, exclusive, Hierarchy(implies))
         self._clock = clock
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
@@ -92,7 +92,7 @@ class JwtVerifier(Verifier):
             raise InvalidToken("the token is signed with an unknown key")
         try:
             principal = principal_of(_claims(token, algorithm, keys), self._expected, now, signed=True)
-        except Refused as error:
+        except TokenRefused as error:
             raise InvalidToken(str(error), kind=error.kind) from None
         assert principal.expires is not None
         # A removed key takes effect when keys are fetched again, at the latest when cached tokens expire.

@@ -41,7 +41,7 @@ from ..connecting.client_connection import Connections
 from ..connecting.connect import NOT_SENT, Established
 from ..conversation import Conversation
 from ..http_client import StatusError
-from ..reconnect import Life, delay
+from ..reconnect import ConnectionLifecycle, delay
 from ..server_requests.callbacks import Answers, call_back
 
 SHED_SECONDS: Final = 5.0
@@ -67,7 +67,9 @@ PLAIN: SendOptions = {}
 class Calls:
     """Executes calls, from method name and params to the result."""
 
-    def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
+    def __init__(
+        self, config: ClientConfig, life: ConnectionLifecycle, connections: Connections, answers: Answers
+    ) -> None:
         self.config = config
         self._life = life
         self._connections = connections

@@ -18,7 +18,7 @@ from ...drivers.requests import SendOptions
 from ...wire.methods import Method
 from ..client_config import CallOptions, ClientConfig, Timeout
 from ..connecting.client_connection import Connections
-from ..reconnect import Life
+from ..reconnect import ConnectionLifecycle
 from ..server_requests.callbacks import Answers
 from .calls import Calls
 
@@ -28,7 +28,9 @@ _NO_OPTIONS: Final[CallOptions] = {}
 class MiddlewareCalls(Calls):
     """`Calls` with the middleware of the client."""
 
-    def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
+    def __init__(
+        self, config: ClientConfig, life: ConnectionLifecycle, connections: Connections, answers: Answers
+    ) -> None:
         super().__init__(config, life, connections, answers)
         self.connections, self.admission = connections, connections.admission
         attach(config.middleware, self)

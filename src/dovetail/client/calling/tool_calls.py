@@ -25,7 +25,7 @@ from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.codec import Codec
 from ...wire.headers import ANNOTATION, HeaderMap, argument_headers, header_map
 from ...wire.methods import METHODS
-from ..client_config import CachedOptions, CallOptions, Timeout, ToolOptions
+from ..client_config import CachedOptions, CallOptions, Timeout, ToolCallOptions
 from ..connecting.client_connection import Connections
 from .calls import Calls
 from .output_checks import OutputChecks
@@ -37,9 +37,9 @@ MAX_ANNOTATED_SCHEMA_BYTES: Final = 256 << 10
 
 log = logging.getLogger("dovetail.client")
 
-Options = TypeVar("Options", CallOptions, ToolOptions, SendOptions)
+Options = TypeVar("Options", CallOptions, ToolCallOptions, SendOptions)
 
-_KNOWN = ToolOptions.__optional_keys__
+_KNOWN = ToolCallOptions.__optional_keys__
 
 
 class ToolBox:
@@ -108,7 +108,7 @@ class ToolBox:
             await self.list_tools({"fresh": True})
 
     async def _pinned(
-        self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
+        self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolCallOptions
     ) -> ToolResult | TaskHandle:
         """Call a tool after checking it against the contract."""
         await self._hold(name, options.get("version") is not None or _names_version(options.get("meta")))
@@ -133,7 +133,7 @@ class ToolBox:
     # ----------------------------------------------------------------------------------------------------------------
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
+        self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolCallOptions
     ) -> ToolResult | TaskHandle:
         """Implement `Client.call_tool`."""
         try:
@@ -182,7 +182,7 @@ class ToolBox:
             await handle.abandon()
             raise
 
-    async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
+    async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolCallOptions) -> TaskHandle:
         """Create a task in erlmcp's way: with a separate request whose action is the tool."""
         params = m.ErlmcpCreateTaskRequestParams(m.ErlmcpTaskAction(name, arguments))
         ttl, id, others = options.get("ttl"), options.get("task_id"), options.get("depends_on")
@@ -266,7 +266,7 @@ class ToolBox:
         return cast("Options", {**options, "headers": headers})
 
     async def _mended(
-        self, error: ProtocolError, params: m.CallToolRequestParams, options: ToolOptions
+        self, error: ProtocolError, params: m.CallToolRequestParams, options: ToolCallOptions
     ) -> bool:
         """Remove the reason of a refusal; True: the call is worth one more try."""
         if error.kind == "method_not_found" and params.task is UNSET:
@@ -281,7 +281,7 @@ class ToolBox:
             return await self._connections.settle_urls(error, limits.total)
         return False
 
-    async def _taken_as_task(self, params: m.CallToolRequestParams, options: ToolOptions) -> bool:
+    async def _taken_as_task(self, params: m.CallToolRequestParams, options: ToolCallOptions) -> bool:
         """Return whether the tool must run as a task: 2025-11-25 refuses other calls of it."""
         established, name = self._calls.established, params.name
         if established.revision.modern or not established.capabilities.has("tasks.requests.tools.call"):
@@ -322,13 +322,13 @@ def _mirror(tool: m.Tool, maps: dict[str, HeaderMap]) -> bool:
     return True
 
 
-def _keyed(options: ToolOptions) -> ToolOptions:
+def _keyed(options: ToolCallOptions) -> ToolCallOptions:
     """Return the options of a call with an idempotency key."""
     key = options.get("idempotency_key")
     return _with_meta(options, {IDEMPOTENCY_KEY: secrets.token_urlsafe(24) if key is None else key})
 
 
-def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
+def _versioned(name: str, options: ToolCallOptions) -> tuple[str, ToolCallOptions]:
     """Return the options for a call of one version. Listed properties belong to the newest version only."""
     version = options.get("version") or ""
     return f"{name}@{version}", _with_meta(options, tool_version_meta(version))
@@ -338,7 +338,7 @@ def _names_version(meta: Mapping[str, Any] | None) -> bool:
     return not tool_version_meta("").keys().isdisjoint(meta or ())
 
 
-def _with_meta(options: ToolOptions, members: Mapping[str, Any]) -> ToolOptions:
+def _with_meta(options: ToolCallOptions, members: Mapping[str, Any]) -> ToolCallOptions:
     return {**options, "meta": {**(options.get("meta") or {}), **members}}
 
 

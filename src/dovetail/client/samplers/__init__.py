@@ -7,7 +7,7 @@ Client(target, on_sample=Samplers(Anthropic("claude-3-5-sonnet-latest", api_key=
 ```
 """
 
-from .providers import Anthropic, LMStudio, Ollama, OpenAI
 from .sampler_base import Mock, Profile, Sampler, Samplers, choose
+from .sampler_providers import Anthropic, LMStudio, Ollama, OpenAI
 
 __all__ = ["Anthropic", "LMStudio", "Mock", "Ollama", "OpenAI", "Profile", "Sampler", "Samplers", "choose"]

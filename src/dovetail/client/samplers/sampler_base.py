@@ -42,7 +42,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     clever: float = 0.5
 
 
-class Provider(Protocol):
+class SamplerProvider(Protocol):
     """The interface that `Samplers` needs."""
 
     models: Sequence[str]
@@ -176,7 +176,7 @@ class Samplers:
     def __init__(self, *samplers: Any) -> None:
         if not samplers:
             raise ValueError("name at least one sampler")
-        self._samplers: Sequence[Provider] = samplers
+        self._samplers: Sequence[SamplerProvider] = samplers
         self.supports_tools = any(sampler.supports_tools for sampler in self._samplers)
 
     async def __call__(self, request: CreateMessageRequestParams) -> CreateMessageResult:
@@ -184,7 +184,9 @@ class Samplers:
         return await sampler(request, model=model)
 
 
-def choose(request: CreateMessageRequestParams, samplers: Sequence[Provider]) -> tuple[Provider, str]:
+def choose(
+    request: CreateMessageRequestParams, samplers: Sequence[SamplerProvider]
+) -> tuple[SamplerProvider, str]:
     """Return the sampler and its model for this request."""
     able = [s for s in samplers if s.supports_tools] if request.tools else list(samplers)
     able = able or list(samplers)

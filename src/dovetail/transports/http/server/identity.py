@@ -21,7 +21,7 @@ from ....settings import HttpOptions
 from .http_exchange import TEXT_TYPE, Exchange, Headers, HttpService, RequestHeaders
 
 if TYPE_CHECKING:
-    from ....auth.server.authenticate import Gate
+    from ....auth.server.authenticate import Authenticator
 
 MAX_TIMER: Final = 31_536_000.0
 """Maximum timer in seconds; no stream lasts longer, whatever the token says."""
@@ -38,15 +38,15 @@ class CallerIdentity:
             raise DovetailError("set auth or principal, not both: only one can identify the caller")
         self._service = service
         self._principal = options.principal
-        self._gate: Gate | None = None
+        self._gate: Authenticator | None = None
         self.metadata_paths: tuple[str, ...] = ()
         """Paths of the metadata. RFC 9728: the well-known segment precedes the path of the resource."""
         if auth is not None:
             from ....auth.core.resource import WELL_KNOWN  # imported only with authentication
-            from ....auth.server.authenticate import Gate
+            from ....auth.server.authenticate import Authenticator
 
             self.metadata_paths = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
-            self._gate = Gate(
+            self._gate = Authenticator(
                 auth,
                 name=service.name,
                 path=options.path,
