@@ -21,6 +21,9 @@ pydantic_ai: Any = framework("pydantic_ai", "pydantic-ai-slim")
 test_model: Any = framework("pydantic_ai.models.test", "pydantic-ai-slim")
 
 
+FAILURES = (pydantic_ai.ModelRetry, getattr(pydantic_ai, "ToolFailed", pydantic_ai.ModelRetry))
+
+
 async def load_tools(client: Client) -> list[Any]:
     """The tools of ``client`` as `pydantic_ai.Tool`."""
     return [_tool(tool) for tool in await remote_tools(client)]
@@ -73,7 +76,7 @@ async def _call(toolset: Any, name: str, arguments: dict[str, Any]) -> Any:
         raise ToolError(f"invalid arguments: {error}") from error
     try:
         value = await toolset.call_tool(name, values, context, tool)
-    except (pydantic_ai.ModelRetry, pydantic_ai.ToolFailed) as error:
+    except FAILURES as error:
         raise ToolError(str(error)) from error
     return [_content(each) for each in value] if is_list(value) else _content(value)
 

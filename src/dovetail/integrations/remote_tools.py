@@ -226,7 +226,7 @@ def framework(module: str, package: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        message = f"this integration needs {package}: {install_package(package)}"
+        message = f"this integration needs the module {module}: {install_package(f'--upgrade {package}')}"
         raise DovetailError(message, kind="missing_extra") from error
 
 

@@ -1,22 +1,27 @@
 """Strands Agents: the tools of a client as `AgentTool`.
 
 A result has text, images and documents as Strands has them, and ``structuredContent``. A failed tool has
-the status "error".
+the status "error". ``agent.cancel()`` cancels the calls of its tools on the server.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from ..client import Client
+from ..client.calling.results import ToolResult
+from ..errors import ToolError
 from .remote_tools import READABLE, Part, RemoteTool, blocking, framework, parts, remote_tools
 
 types: Any = framework("strands.types.tools", "strands-agents")
 events: Any = framework("strands.types._events", "strands-agents")
 
-IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+IMAGES: Final = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 """The images that models of Bedrock read."""
+CANCEL_CHECK_SECONDS: Final = 0.1
+"""How often a call looks whether its agent was cancelled, which may happen in any thread."""
 
 
 async def load_tools(client: Client) -> list[Any]:
@@ -61,13 +66,27 @@ class McpTool(types.AgentTool):
     ) -> AsyncIterator[Any]:
         result: dict[str, Any] = {"toolUseId": tool_use["toolUseId"], "status": "success"}
         try:
-            answer = await self.remote.call(tool_use["input"])
+            answer = await self._call(tool_use["input"], invocation_state.get("agent"))
             result["content"] = [_content(part) for part in parts(answer)]
             if answer.structured_content is not None:
                 result["structuredContent"] = answer.structured_content
         except READABLE as error:
             result |= {"status": "error", "content": [{"text": error.message}]}
         yield events.ToolResultEvent(result)
+
+    async def _call(self, arguments: dict[str, Any], agent: Any) -> ToolResult:
+        """Call the tool until it answers, or until ``agent.cancel()``."""
+        signal = getattr(agent, "cancel_signal", None)
+        if signal is None:
+            return await self.remote.call(arguments)
+        call = asyncio.ensure_future(self.remote.call(arguments))
+        try:
+            while not (await asyncio.wait([call], timeout=CANCEL_CHECK_SECONDS))[0]:
+                if signal.is_set():
+                    raise ToolError("the agent cancelled the call")
+            return await call
+        finally:
+            call.cancel()
 
 
 def _content(part: Part) -> dict[str, Any]:

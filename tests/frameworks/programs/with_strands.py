@@ -12,7 +12,11 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from scenario import Outcome
+from strands import Agent
+from strands.models import Model
 from strands.tools.mcp import MCPClient
+
+from dovetail.integrations import strands as module
 
 IMAGES = DATA = True
 
@@ -38,6 +42,38 @@ async def call(each: Any, arguments: dict[str, Any]) -> Outcome:
 def waiting(each: Any, arguments: dict[str, Any]) -> Any:
     task = asyncio.ensure_future(call(each, arguments))
     return task, task.cancel
+
+
+class Waiting(Model):
+    """A model that calls `wait`."""
+
+    def update_config(self, **model_config: Any) -> None: ...
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    def structured_output(self, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    async def stream(self, *args: Any, **options: Any) -> AsyncIterator[dict[str, Any]]:
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "1", "name": "wait"}}}}
+        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"key": "agent"}'}}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "tool_use"}}
+
+
+async def more(client: Any) -> None:
+    """`Agent.cancel` ends the call of a tool."""
+    tools = named(await module.load_tools(client))
+    agent = Agent(model=Waiting(), tools=[tools["wait"]], callback_handler=None)
+    run = asyncio.ensure_future(agent.invoke_async("Wait."))
+    while "waiting" not in (await call(tools["state"], {"key": "agent"})).text:
+        assert not run.done(), run
+    agent.cancel()
+    assert (await run).stop_reason == "cancelled"
+    while "stopped" not in (await call(tools["state"], {"key": "agent"})).text:
+        pass
 
 
 @asynccontextmanager
