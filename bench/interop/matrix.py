@@ -49,11 +49,11 @@ def _visited(host: Host, transport: str) -> Iterator[Row]:
 
 def with_our_server(only: str = "") -> Iterator[Row]:
     """Every guest visits our server."""
-    for guest in (*theirs.GUESTS, theirs.INSPECTING):
+    for guest in (*theirs.GUESTS, *theirs.FRAMEWORKS, theirs.INSPECTING):
         if only and only.lower() not in guest.name.lower():
             continue
         for transport in hosts.OURS.transports:
-            for era in hosts.OURS.eras:
+            for era in guest.eras:
                 yield _guest(guest, transport, era)
 
 
@@ -82,6 +82,8 @@ def versions() -> dict[str, str]:
     for package in sorted(node):
         peer = peers.TYPESCRIPT._replace(package=f"@modelcontextprotocol/{package}")
         found[peer.package] = peers.version(peer)
+    for guest in theirs.FRAMEWORKS:
+        found[guest.package] = peers.version(peers.TYPESCRIPT._replace(package=guest.package))
     return found
 
 
@@ -101,7 +103,7 @@ def markdown(rows: list[Row], more: list[str]) -> str:
         "",
         ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
         "",
-        "`·` means that the other side does not offer it; the notes say why.",
+        "`·` means that the other side does not offer it, or that it is not tried; the notes say why.",
         "",
         "| client | server | transport | era | revision | " + " | ".join(FEATURES) + " |",
         "|" + "---|" * (5 + len(FEATURES)),

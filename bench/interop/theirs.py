@@ -23,6 +23,9 @@ class Guest(NamedTuple):
     file: Path
     package: str
     absent: Mapping[str, str] = {}
+    eras: tuple[str, ...] = ("legacy", "modern")
+    names_revision: bool = True
+    """Whether it says which revision it speaks."""
 
 
 INSPECTOR = peers.PEERS / "node" / "node_modules" / "@modelcontextprotocol" / "inspector"
@@ -33,6 +36,48 @@ GUESTS = (
     Guest("official SDK", "sdk", HERE / "clients" / "sdk_client.py", "mcp"),
     Guest("FastMCP", "fastmcp", HERE / "clients" / "fastmcp_client.py", "fastmcp"),
 )
+CLIENTS = HERE / "clients"
+NOT_TRIED = dict.fromkeys(
+    ("complete", "subscribe", "sample", "elicit"),
+    "agents use tools, resources and prompts; the rest is not tried",
+)
+FRAMEWORKS = (
+    Guest(
+        "TypeScript SDK 1.x",
+        "node",
+        CLIENTS / "typescript1_client.mjs",
+        "@modelcontextprotocol/sdk",
+        eras=("legacy",),
+    ),
+    Guest(
+        "Vercel AI SDK",
+        "node",
+        CLIENTS / "vercel_client.mjs",
+        "@ai-sdk/mcp",
+        NOT_TRIED,
+        eras=("modern",),
+        names_revision=False,
+    ),
+    Guest(
+        "Mastra",
+        "node",
+        CLIENTS / "mastra_client.mjs",
+        "@mastra/mcp",
+        NOT_TRIED,
+        eras=("modern",),
+        names_revision=False,
+    ),
+    Guest(
+        "LangChain.js",
+        "node",
+        CLIENTS / "langchain_client.mjs",
+        "@langchain/mcp-adapters",
+        {**NOT_TRIED, "prompt": "it has no prompts"},
+        eras=("legacy",),
+        names_revision=False,
+    ),
+)
+"""Clients that choose the era themselves."""
 INSPECTING = Guest(
     "Inspector",
     "node",
