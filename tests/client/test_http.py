@@ -120,7 +120,7 @@ async def test_a_legacy_stream_that_cannot_be_resumed_leaves_open_whether_its_ca
         return legacy(request)
 
     async with serving(handler) as (_, url), legacy_client(url) as client:
-        with pytest.raises(SessionLost, match="resuming tools/call") as caught:
+        with pytest.raises(SessionLost, match="resuming the stream of tools/call") as caught:
             await client.call_tool("x")
         assert caught.value.maybe_executed
 
@@ -583,7 +583,7 @@ async def test_a_session_id_beyond_the_limit_is_refused_in_plain_words() -> None
         return legacy(request)
 
     async with serving(handler) as (_, url):
-        with pytest.raises(TransportError, match="session id of 8193 characters") as caught:
+        with pytest.raises(TransportError, match="session id of the server has 8193 characters") as caught:
             async with legacy_client(url):
                 pass
         assert caught.value.cause == "protocol"
@@ -655,9 +655,7 @@ async def test_bytes_on_the_stream_keep_a_call_alive() -> None:
 async def test_a_bare_status_under_a_call_is_named(status: int) -> None:
     handler = on_call(lambda request: Reply(status, {"Retry-After": "3"}, b"some words"))
     async with serving(handler) as (_, url), modern_client(url, reconnect=QUICK) as client:
-        with pytest.raises(
-            StatusError, match=f"tools/call was answered with HTTP {status}.*some words"
-        ) as caught:
+        with pytest.raises(StatusError, match=f"tools/call failed with HTTP {status}.*some words") as caught:
             await client.call_tool("x")
         assert caught.value.status == status
         assert caught.value.retry_after == 3.0

@@ -60,7 +60,7 @@ def test_names_in_messages_hold_no_secrets_and_verdicts_no_query() -> None:
     ("option", "value", "problem"),
     [
         ("revision", "1999", "revision must be"),
-        ("dialect", "klingon", "no dialect 'klingon': use one of official"),
+        ("dialect", "klingon", "unknown dialect 'klingon'; known dialects: official"),
         ("validate", "no", "validate must be"),
     ],
 )
