@@ -1,6 +1,10 @@
-"""Write docs/configuration.md: every option with its type, default, meaning, environment variable and flag.
+"""Write docs/configuration.md, and the generated tables of the other pages.
 
-usage: configuration.py [--check] — with --check, fail if the page is not up to date.
+usage: configuration.py [--check] — with --check, fail if a page is not up to date.
+
+docs/configuration.md has every option with its type, default, meaning, environment variable and flag. Other pages mark
+where a table belongs, and this script fills it in: ``<!-- options NAME -->`` … ``<!-- /options -->`` (the options of a
+class), ``metrics``, ``errors``, ``refusals`` and ``commands``.
 
 The meanings are the docstrings of the options: one string below each member of an option struct, or the ``Args:``
 section of ``__init__``. Flags and their meanings come from the commands' argument parsers.
@@ -34,11 +38,17 @@ from dovetail.client.client_config import (
     RequestOptions,
 )
 from dovetail.client.client_config import ToolCallOptions as CallToolOptions
+from dovetail.error_causes import CAUSES
 from dovetail.extensions import App, Extension, Skills
 from dovetail.gateway.gateway_config import SearchOptions
+from dovetail.kinds import KINDS, REFUSALS
 from dovetail.server.registry import component_options
+from dovetail.telemetry.metric_definitions import FAMILIES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "configuration.md"
+TABLE = re.compile(r"(<!-- (options|metrics|errors|refusals|commands)(?: (\w+))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+"""A generated table of another page."""
 
 INTRODUCTION = """\
 # Configuration
@@ -339,11 +349,86 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+# --- tables of other pages -----------------------------------------------------------------------------------------
+
+
+def filled(text: str) -> str:
+    """``text`` with its marked tables written again."""
+
+    def table_of(found: re.Match[str]) -> str:
+        start, what, name, end = found.groups()
+        lines = list(option_table(name)) if what == "options" else list(TABLES[what]())
+        return start + "\n".join(lines) + "\n" + end
+
+    return TABLE.sub(table_of, text)
+
+
+def option_table(name: str) -> Iterator[str]:
+    """The table of the class ``name``, without the columns of flags and variables."""
+    kind = next((one for _, kinds in sections() for one in kinds if one.__name__ == name), None)
+    if kind is None:
+        raise LookupError(f"<!-- options {name} --> names a class that docs/configuration.md does not have")
+    return table([one._replace(flag="", variable="") for one in options_of(kind)])
+
+
+def metrics() -> Iterator[str]:
+    yield "| metric | kind | labels | meaning |"
+    yield "|---|---|---|---|"
+    for name, family in FAMILIES.items():
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        yield f"| `{name}` | {family.kind} | {labels} | {sentence(family.help)} |"
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def errors() -> Iterator[str]:
+    yield "| kind | legacy | 2026-07-28 | HTTP | cause | fix |"
+    yield "|---|---|---|---|---|---|"
+    for name, kind in KINDS.items():
+        sent = kind.delivery not in ("local", "drop", "registration")
+        codes = (kind.legacy, kind.modern, kind.status) if sent else ("", "", "")
+        cells = [f"`{name}`", *map(str, codes), *map(cell, CAUSES[name])]
+        yield f"| {' | '.join(cells)} |"
+
+
+def refusals() -> Iterator[str]:
+    yield "| code | kind | message | HTTP |"
+    yield "|---|---|---|---|"
+    for code, name in sorted(REFUSALS.items()):
+        yield f"| {code} | `{name}` | {KINDS[name].message} | {KINDS[name].status} |"
+
+
+def commands() -> Iterator[str]:
+    yield "| command | purpose |"
+    yield "|---|---|"
+    for name, (_, summary) in COMMANDS.items():
+        yield f"| [`dovetail {name}`](configuration.md#dovetail-{name}) | {cell(sentence(summary))} |"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
+TABLES = {"metrics": metrics, "errors": errors, "refusals": refusals, "commands": commands}
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Each page that this script writes, and its text."""
+    yield PAGE, page()
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text()
+        if path != PAGE and TABLE.search(text):
+            yield path, filled(text)
+
+
 def main() -> int:
-    text = page()
+    outdated = [(path, text) for path, text in pages() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
-        return int(not PAGE.exists() or PAGE.read_text() != text)
-    PAGE.write_text(text)
+        return int(bool(outdated))
+    for path, text in outdated:
+        path.write_text(text)
     return 0
 
 

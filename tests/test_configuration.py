@@ -30,8 +30,22 @@ COUNTS = {
 """Promised names, counts and fractions, whose docstring has the unit."""
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert configuration.PAGE.read_text() == configuration.page(), "run `make configuration`"
+def test_every_generated_page_is_up_to_date() -> None:
+    assert [path.name for path, text in configuration.pages() if path.read_text() != text] == [], (
+        "run `make configuration`"
+    )
+
+
+def test_a_marked_table_is_written_and_the_text_around_it_is_kept() -> None:
+    text = "before\n<!-- options Timeout -->\nold\n<!-- /options -->\nafter\n"
+    lines = configuration.filled(text).splitlines()
+    assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
+    assert any(line.startswith("| `seconds` | `float` |") for line in lines)
+
+
+def test_an_unknown_class_in_a_marker_is_an_error() -> None:
+    with pytest.raises(LookupError, match="Nothing"):
+        configuration.filled("<!-- options Nothing -->\n<!-- /options -->")
 
 
 @pytest.mark.parametrize(
