@@ -47,7 +47,9 @@ from dovetail.telemetry.metric_definitions import FAMILIES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = DOCS / "configuration.md"
-TABLE = re.compile(r"(<!-- (options|metrics|errors|refusals|commands)(?: (\w+))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+TABLE = re.compile(
+    r"(<!-- (options|metrics|errors|refusals|commands)(?: (\w+))? -->\n).*?(<!-- /\2 -->)", re.DOTALL
+)
 """A generated table of another page."""
 
 INTRODUCTION = """\

@@ -39,7 +39,9 @@ def test_every_generated_page_is_up_to_date() -> None:
 def test_a_marked_table_is_written_and_the_text_around_it_is_kept() -> None:
     text = "before\n<!-- options Timeout -->\nold\n<!-- /options -->\nafter\n"
     lines = configuration.filled(text).splitlines()
-    assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
+    assert lines[0] == "before"
+    assert lines[-1] == "after"
+    assert "old" not in lines
     assert any(line.startswith("| `seconds` | `float` |") for line in lines)
 
 
