@@ -1,4 +1,4 @@
-"""Requests go to the addresses that were looked at: a name that answers otherwise the next time leads nowhere else."""
+"""DNS pinning: requests go to the checked addresses, also if the name resolves differently later."""
 
 import asyncio
 import json

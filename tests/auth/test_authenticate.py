@@ -1,4 +1,4 @@
-"""A protected server over HTTP: who is let in, on every revision, and what the others are told."""
+"""A protected server over HTTP: accepted and refused requests on every revision."""
 
 import asyncio
 import json

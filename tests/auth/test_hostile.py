@@ -1,4 +1,4 @@
-"""Whoever tries to be believed, to listen or to be in the way: tokens, clients, issuers, and files of other users."""
+"""Attacks on authorization: forged tokens, clients, issuers, and files of other users."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What a client refuses to believe, to send and to open while it logs in; and what nobody gets to see of it."""
+"""Logins that the client refuses: untrusted metadata, responses and URLs; and no secret in logs."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A proxy in front of a certified provider, used by our own client: tokens of ours, and never the provider's."""
+"""The OAuth proxy with a certified provider and the Dovetail client: clients never get the provider's tokens."""
 
 import asyncio
 import json

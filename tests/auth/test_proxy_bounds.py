@@ -1,4 +1,4 @@
-"""What a proxy keeps is little, and not for long, whoever comes: nobody fills its store, nor keeps others out."""
+"""Limits of the OAuth proxy: no client can fill its store or block other clients."""
 
 import asyncio
 from typing import Any

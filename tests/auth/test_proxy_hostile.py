@@ -1,4 +1,4 @@
-"""Everything that somebody could try with a proxy: redirects, forged and repeated answers, what is others'."""
+"""Attacks on the OAuth proxy: redirects, forged and repeated responses, tokens of other users."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Processes that share the files of one user: a refresh token is used once, whoever needs it first."""
+"""Processes that share the token files of one user: a refresh token is used once."""
 
 import asyncio
 import sys

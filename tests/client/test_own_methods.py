@@ -1,4 +1,4 @@
-"""Methods that are none of the protocol's, called through `Client.request`, over every transport and revision."""
+"""Extension methods, called through `Client.request`, over every transport and revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole client behind a proxy, and the certificates it believes: http, https, ws, wss and tls."""
+"""A client behind an HTTP proxy, and the certificates it accepts: http, https, ws, wss and tls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered about a server, and what is not."""
+"""The server cache: which results are remembered."""
 
 from __future__ import annotations
 

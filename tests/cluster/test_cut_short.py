@@ -1,4 +1,4 @@
-"""Whoever is cancelled between two writes, or in the middle of one: what stands in the store is one whole truth."""
+"""Cancellation between two writes, or during one: the store stays consistent."""
 
 import asyncio
 import time

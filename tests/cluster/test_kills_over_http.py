@@ -1,4 +1,4 @@
-"""Workers are killed under clients on sockets, ours and the official SDK's: what was answered was done once."""
+"""Workers are killed under clients on sockets (Dovetail and the official SDK): completed calls ran once."""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""A process that was killed is known to be gone at once by those of its machine, and by nobody too early."""
+"""The process registry: a killed process is detected at once on its machine, and a live one never counts as
+dead.
+"""
 
 import asyncio
 import subprocess

@@ -1,4 +1,6 @@
-"""When the events of legacy sessions are written to the store: results at once, news once it was told."""
+"""When the events of legacy sessions are written to the store: results at once, notifications after they were
+sent.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The server that stands behind in these tests: something of everything."""
+"""The upstream server of these tests, with every kind of component."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Nothing of one caller reaches another: connections, news, levels and processes behind are for one alone."""
+"""Callers are isolated: connections, notifications, log levels and upstream processes belong to one caller."""
 
 import asyncio
 import os

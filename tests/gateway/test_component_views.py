@@ -1,4 +1,6 @@
-"""`Server.transform` and `Server.hide` for prompts, resources and templates: what is listed can be used, no more."""
+"""`Server.transform` and `Server.hide` for prompts, resources and templates: exactly the listed ones can be
+used.
+"""
 
 import sys
 from pathlib import Path

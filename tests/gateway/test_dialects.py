@@ -1,4 +1,4 @@
-"""What another project's clients hear of a server is the same through a proxy in front of it."""
+"""Clients of other projects see the same server directly and through a proxy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Servers behind a gateway that are called in the name of whoever calls: tokens are exchanged, never passed on."""
+"""Token exchange for upstreams of a gateway: tokens of callers are exchanged, never forwarded."""
 
 import asyncio
 import itertools

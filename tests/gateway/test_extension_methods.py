@@ -1,4 +1,4 @@
-"""Methods that authors added to the protocol: of what is mounted, and of servers behind that pass them on."""
+"""Extension methods of mounted servers, and of upstreams that a proxy forwards."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Servers behind that die, talk rubbish, flood, never answer or have impossible names: the rest goes on."""
+"""Upstreams that exit, send garbage, flood, hang or have invalid names: the others keep working."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The skills of mounted servers: under their prefixes, beside those of the server itself."""
+"""Skills of mounted servers, with their prefixes, together with those of the server itself."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A proxy between every revision in front and every revision behind."""
+"""A proxy between every downstream revision and every upstream revision."""
 
 import asyncio
 import json

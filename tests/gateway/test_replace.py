@@ -1,4 +1,4 @@
-"""`Proxy.replace`: another server behind, while clients in front stay connected."""
+"""`Proxy.replace`: the upstream changes while downstream clients stay connected."""
 
 import asyncio
 

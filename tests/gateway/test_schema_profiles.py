@@ -1,4 +1,4 @@
-"""Schemas as some clients need them: what is shown is theirs, what is accepted stays the same."""
+"""Schema profiles: clients see converted schemas, and the accepted arguments stay the same."""
 
 import enum
 import json

@@ -1,4 +1,4 @@
-"""Who shares a connection to the server behind a proxy, and whom its questions and log messages reach."""
+"""Shared upstream connections: which client gets server-to-client requests and log messages."""
 
 import asyncio
 import json

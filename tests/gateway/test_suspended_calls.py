@@ -1,4 +1,4 @@
-"""A legacy server behind asks in one process, and the modern client in front comes back to another one."""
+"""A call of a legacy upstream is suspended in one process, and its modern client continues in another one."""
 
 import asyncio
 from collections.abc import AsyncIterator

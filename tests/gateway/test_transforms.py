@@ -1,4 +1,4 @@
-"""`Server.transform`: what is listed is what can be called."""
+"""`Server.transform`: exactly the listed tools can be called."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`RateLimit`: what passes, what is refused, and what it remembers."""
+"""`RateLimit`: accepted and refused messages, and the state it keeps."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""The store in Redis: the contract on a real server, a cluster and behind a sentinel; and what can go wrong there."""
+"""The Redis store: the contract on a server, a cluster and with a sentinel; and failures of Redis."""
 
 import asyncio
 import itertools
