@@ -1,6 +1,6 @@
 """Extrapolate measured costs: the calls per second of many workers, and the memory of a million sessions.
 
-``python -m bench.scale [ROUNDS]`` measures 1, 2 and 4 workers and writes the tables of docs/scale.md.
+``python -m bench.scale [ROUNDS]`` measures 1, 2 and 4 workers and writes the tables of docs/performance.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .measures import workers
 from .rounds import Options
 from .samples import Figures
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 ROUND: Final = 0.4
 """Seconds of a round."""
 

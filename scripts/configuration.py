@@ -309,7 +309,7 @@ def table(options: list[Option], *, flags: bool = False) -> Iterator[str]:
     yield "|---" * len(head) + "|"
     for one in options:
         cells = [
-            code(one.name),
+            f"`{one.name}`",
             code(one.type),
             code(one.default),
             one.meaning.replace("``", "`").replace("|", r"\|"),

@@ -1,6 +1,6 @@
-"""Write the README's tables from what the last runs of `make conformance` and `make bench` left in results/.
+"""Write the tables of README.md and docs/performance.md from the results of `make conformance` and `make bench`.
 
-usage: tables.py [--check] — with --check, fail if the README does not show those results.
+usage: tables.py [--check] — with --check, fail if a page does not show those results.
 
 A table without results stays as it is. The small ones go into docs/ with their table: the scores and the chart.
 """
@@ -97,17 +97,26 @@ def conformance(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    readme = ROOT / "README.md"
-    text = before = readme.read_text()
+def filled(text: str, folder: str) -> str:
+    """``text`` with its tables written again; the chart is in ``folder``."""
     for name, table in (("conformance", conformance), ("bench", bench)):
         found = RESULTS / f"{name}.json"
         if found.exists():
-            block = f"<!-- {name} -->\n{table(json.loads(found.read_text()))}\n<!-- /{name} -->"
+            lines = table(json.loads(found.read_text())).replace("](docs/", f"]({folder}")
+            block = f"<!-- {name} -->\n{lines}\n<!-- /{name} -->"
             text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _, b=block: b, text, flags=re.DOTALL)
+    return text
+
+
+def main() -> int:
+    for page in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
+        before = page.read_text()
+        text = filled(before, "docs/" if page.parent == ROOT else "")
+        if "--check" in sys.argv and text != before:
+            return 1
+        page.write_text(text)
     if "--check" in sys.argv:
-        return int(text != before)
-    readme.write_text(text)
+        return 0
     for name in ("conformance.json", "bench.svg"):
         if (RESULTS / name).exists():
             shutil.copy(RESULTS / name, ROOT / "docs" / name)

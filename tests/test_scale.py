@@ -1,4 +1,4 @@
-"""docs/scale.md: the tables follow from the measured cost of a call."""
+"""docs/performance.md: the tables follow from the measured cost of a call."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench.scale import fleet, table
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "scale.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "performance.md").read_text()
 
 
 def rows(head: str) -> list[list[str]]:
