@@ -353,7 +353,7 @@ async def test_a_connection_that_cannot_be_made_says_why(library: str, tmp_path:
             assert caught.value.message == f"http://127.0.0.1:{port} refused the connection"
             assert await outcome(send, f"http://localhost:{port}/") == "refused"
             with pytest.raises(
-                TransportError, match=r"the name of http://nowhere\.invalid cannot be"
+                TransportError, match=r"cannot resolve the host name of http://nowhere\.invalid"
             ) as caught:
                 await ask(send, "http://nowhere.invalid/")
             assert caught.value.cause == "unresolved"
@@ -385,7 +385,7 @@ async def test_proxies_are_theirs_and_refusals_of_one_are_told(library: str) -> 
             fetch_with(http).session() as send,
         ):
             with pytest.raises(
-                TransportError, match=r"the proxy to https://server\.example refuses: .*407"
+                TransportError, match=r"the proxy for https://server\.example refused the request: .*407"
             ) as caught:
                 await ask(send, "https://server.example/")
             assert caught.value.cause == "proxy"

@@ -14,9 +14,9 @@ from dovetail.core.client_metadata_cache import (
     MAX_CACHED,
     MAX_CACHED_BYTES,
     MAX_CACHED_DEPTH,
-    ClientMetadata,
     ClientMetadataCache,
     FrozenDict,
+    ValidatedMetadata,
 )
 from dovetail.errors import RemoteProtocolError
 from dovetail.model import ClientCapabilities, ServerCapabilities
@@ -178,7 +178,7 @@ def kept(*metas: Any) -> ClientMetadataCache:
     """What is kept of these, each said once."""
     found, codec = ClientMetadataCache(), server_admission().newest
     for meta in metas:
-        introduction = ClientMetadata(
+        introduction = ValidatedMetadata(
             codec, meta, ClientCapabilities(meta[CAPABILITIES]), meta.get(CLIENT_INFO)
         )
         found.store(json.dumps(meta).encode(), introduction)
@@ -208,7 +208,7 @@ def test_what_is_kept_is_bounded_in_number_bytes_and_depth() -> None:
 def test_what_an_alias_put_into_it_is_not_kept_for_others() -> None:
     found, codec = ClientMetadataCache(), server_admission().newest
     found.store(
-        json.dumps(USUAL).encode(), ClientMetadata(codec, {**USUAL, "more": 1}, ClientCapabilities(), None)
+        json.dumps(USUAL).encode(), ValidatedMetadata(codec, {**USUAL, "more": 1}, ClientCapabilities(), None)
     )
     assert not found
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from dovetail.core.channel import Session
 from dovetail.core.subscriptions import (
     ACKNOWLEDGED,
-    Change,
+    PublishedChange,
     Subscriber,
     SubscriptionHub,
     acknowledgement,
@@ -60,8 +60,8 @@ def join(hub: SubscriptionHub, version: str = "2025-11-25", **more: Any) -> tupl
 def test_a_listen_stream_hears_what_it_asked_for_under_its_own_id(id: int | str) -> None:
     hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a://b"]), id)
-    assert hub.publish(Change(list="tools")) == 1
-    assert hub.publish(Change(list="prompts")) == 0
+    assert hub.publish(PublishedChange(list="tools")) == 1
+    assert hub.publish(PublishedChange(list="prompts")) == 0
     assert hub.publish_resource_updated("a://b") == 1
     assert hub.publish_resource_updated("a://c") == 0
     assert ear.heard == [
@@ -77,7 +77,7 @@ def test_each_of_several_streams_gets_its_own_copy_in_order_of_arrival() -> None
         hub.add(
             SubscriptionFilter(tools_list_changed=True), lambda _m, _p, name=name: told.append(name), name
         )
-    assert hub.publish(Change(list="tools")) == 3
+    assert hub.publish(PublishedChange(list="tools")) == 3
     assert told == ["first", "second", "third"]
 
 
@@ -85,7 +85,7 @@ def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_a
     hub = SubscriptionHub()
     ear, subscriber, lived = join(hub, "2024-11-05")
     for kind in ("tools", "prompts", "resources"):
-        hub.publish(Change(list=kind))
+        hub.publish(PublishedChange(list=kind))
     hub.publish_resource_updated("a://b")
     hub.subscribe(subscriber, "a://b")
     hub.publish_resource_updated("a://b")
@@ -106,9 +106,9 @@ def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_a
 def test_a_session_that_is_not_ready_hears_nothing(phase: str) -> None:
     hub = SubscriptionHub()
     ear, _, lived = join(hub, phase=phase)
-    assert hub.publish(Change(list="tools")) == 0
+    assert hub.publish(PublishedChange(list="tools")) == 0
     lived.phase = "ready"
-    assert hub.publish(Change(list="tools")) == 1
+    assert hub.publish(PublishedChange(list="tools")) == 1
     assert len(ear.heard) == 1
 
 
@@ -161,7 +161,9 @@ def test_who_has_left_hears_nothing_and_leaves_nothing_behind() -> None:
         hub.subscribe(legacy, f"a://b/{number}")
         for gone in (subscriber, subscriber, legacy):
             hub.discard(gone)
-        assert hub.publish(Change(list="tools")) + hub.publish_resource_updated(f"a://b/{number}") == 0
+        assert (
+            hub.publish(PublishedChange(list="tools")) + hub.publish_resource_updated(f"a://b/{number}") == 0
+        )
         assert ear.heard == legacy_ear.heard == []
         sizes.append(held(hub))
     assert max(sizes) < sizes[0] + 1000  # a table may keep a few empty slots
@@ -175,7 +177,7 @@ def test_one_stream_that_cannot_be_told_does_not_keep_the_news_from_the_others()
 
     hub.add(SubscriptionFilter(tools_list_changed=True), broken, 1)
     ear, _ = listen(hub, SubscriptionFilter(tools_list_changed=True), 2)
-    assert hub.publish(Change(list="tools")) == 1
+    assert hub.publish(PublishedChange(list="tools")) == 1
     assert len(ear.heard) == 1
 
 
@@ -189,8 +191,8 @@ def test_who_leaves_while_being_told_disturbs_nobody() -> None:
 
     first = hub.add(SubscriptionFilter(tools_list_changed=True), leave, 1)
     hub.add(SubscriptionFilter(tools_list_changed=True), lambda _m, _p: told.append(2), 2)
-    assert hub.publish(Change(list="tools")) == 2
-    assert hub.publish(Change(list="tools")) == 1
+    assert hub.publish(PublishedChange(list="tools")) == 2
+    assert hub.publish(PublishedChange(list="tools")) == 1
     assert told == [1, 2, 2]
 
 

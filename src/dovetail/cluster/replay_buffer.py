@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from ..core.subscriptions import Change, Subscriber, SubscriptionHub, parents
+from ..core.subscriptions import PublishedChange, Subscriber, SubscriptionHub, parents
 from ..stores.send_queue import SEND_QUEUE_TIMEOUT
 
 REPLAY_BUFFER_PERIOD: Final = SEND_QUEUE_TIMEOUT + 15.0
@@ -26,11 +26,11 @@ class ReplayBuffer:
     def __init__(self, hub: SubscriptionHub, clock: Callable[[], float]) -> None:
         self._hub = hub
         self._clock = clock
-        self._last: dict[tuple[Any, ...], tuple[float, Change]] = {}
+        self._last: dict[tuple[Any, ...], tuple[float, PublishedChange]] = {}
         self._complete_since = 0.0
         """Changes before this time are incomplete."""
 
-    def record(self, news: Change) -> None:
+    def record(self, news: PublishedChange) -> None:
         if news.task is not None:
             return  # only listen streams receive task changes, and they do not move
         key, now = (news.list, news.uri, news.session, news.principal, news.caller), self._clock()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..core.subscriptions import Change
+from ..core.subscriptions import PublishedChange
 from ..errors import DovetailError
 from ..server.execution import Enter
 from ..server.store_choice import STORE_PROBE_INTERVAL
@@ -39,7 +39,7 @@ log = logging.getLogger("dovetail.server")
 
 _KEY: Final = "seal/key"
 _TOPIC: Final = "news"
-_read_news = msgspec.json.Decoder(Change).decode
+_read_news = msgspec.json.Decoder(PublishedChange).decode
 
 
 def store_lifespan(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
@@ -109,7 +109,7 @@ class _NotificationRelay:
         self._replay_buffer = ReplayBuffer(self._hub, time.monotonic)
         self._hub.on_publish, self._hub.notify_missed = self._replay_buffer.record, self._replay_buffer.replay
 
-    def _publish(self, news: Change) -> None:
+    def _publish(self, news: PublishedChange) -> None:
         self._send_queue.put(self._topic, self._sender_id + msgspec.json.encode(news))
 
     def _receive(self, message: bytes) -> None:

@@ -46,7 +46,7 @@ from ..wire.methods import OWN_EXTENSION, Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .channel import EMPTY, Admitted, Call, MetaProvider, Notice, Rejection, Session, Violation, Watcher
-from .client_metadata_cache import ClientMetadata, ClientMetadataCache, tool_call
+from .client_metadata_cache import ClientMetadataCache, ValidatedMetadata, tool_call
 from .input_request_checks import check_input_request
 from .limits import SharedLimits
 from .method_registry import MethodRegistry, Side
@@ -194,7 +194,7 @@ class Admission:
                 usual = len(meta) == 2 + (type(info) is dict)
                 if type(declared) is not dict or not (usual or metadata.problem(meta) is None):
                     return self._check_modern(_Arrival(frame, headers, principal, scope))
-                known = ClientMetadata(codec, meta, ClientCapabilities(declared), info)  # pyright: ignore[reportUnknownArgumentType]
+                known = ValidatedMetadata(codec, meta, ClientCapabilities(declared), info)  # pyright: ignore[reportUnknownArgumentType]
                 if usual and members is not None:
                     self._introductions.store(bytes(members["_meta"]), known)
             if headers is not None and self.param_headers:
@@ -472,8 +472,7 @@ class Admission:
         return self.refuse(error, frame.id, status=400)
 
     def codec_for(self, revision: Revision, dialect: str | None) -> Codec:
-        """Return the codec for ``revision`` in the named dialect, or in the dialect of this service if there
-        is no such name."""
+        """Return the codec for ``revision`` in the named dialect, else in the dialect of this service."""
         if dialect is None or dialect == self.dialect.name or dialect not in NAMES:
             return self.codecs[revision.name]
         codec = self._foreign.get((revision.name, dialect))

@@ -45,7 +45,7 @@ class FrozenCapabilities(FrozenDict, ClientCapabilities):
     """Read-only client capabilities."""
 
 
-class ClientMetadata(Struct, eq=False):
+class ValidatedMetadata(Struct, eq=False):
     """The validated ``_meta`` of one client."""
 
     codec: Codec
@@ -54,10 +54,10 @@ class ClientMetadata(Struct, eq=False):
     client_info: dict[str, Any] | None
 
 
-class ClientMetadataCache(dict[bytes, ClientMetadata]):
+class ClientMetadataCache(dict[bytes, ValidatedMetadata]):
     """Validated client metadata by its encoded bytes."""
 
-    def store(self, raw: bytes, found: ClientMetadata) -> None:
+    def store(self, raw: bytes, found: ValidatedMetadata) -> None:
         """Cache ``found`` under ``raw``, unless it exceeds the limits."""
         # An alias may have added a member that is not in these bytes.
         if len(raw) > MAX_CACHED_BYTES or raw in self or msgspec.json.decode(raw) != found.meta:
@@ -69,7 +69,7 @@ class ClientMetadataCache(dict[bytes, ClientMetadata]):
         if len(self) >= MAX_CACHED:
             self.clear()
         declared = FrozenCapabilities(meta[CLIENT_CAPABILITIES])
-        self[raw] = ClientMetadata(found.codec, meta, declared, meta.get(CLIENT_INFO))
+        self[raw] = ValidatedMetadata(found.codec, meta, declared, meta.get(CLIENT_INFO))
 
 
 def _frozen(value: Any, depth: int) -> Any:

@@ -267,7 +267,7 @@ class Endpoint:
         id = error.id
         if error.answers and self.side == "client" and self.codec.dialect.drop_malformed_answers:
             return self._violation("malformed_answer", error.message)
-        # Both sides count their own ids, so a message with a method is no response, whatever its id.
+        # Both sides count their own ids, so a message with a method is not a response, whatever its id.
         method = self._own.settle(id) if id is not None and error.answers else None
         if id is not None and method is not None:
             self._violation("malformed_answer", error.message)

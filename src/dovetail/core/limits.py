@@ -1,7 +1,7 @@
 """Limits that all connections of one server share.
 
 Code that buffers data for a peer acquires the amount first and releases it afterwards. When a limit is
-reached, the newest request is refused; what was acquired before stays. Limits of one connection are fields of
+reached, the newest request is refused; amounts acquired before stay. Limits of one connection are fields of
 `Limits` and are checked where the connection keeps its state.
 """
 

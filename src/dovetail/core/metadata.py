@@ -69,7 +69,7 @@ def is_modern(
 
 
 def peek(params: Raw | UnsetType) -> Mapping[str, Any] | None:
-    """Return the ``_meta`` object of undecoded params, or None if there is none.
+    """Return the ``_meta`` object of undecoded params, or None without one.
 
     If a number in it exceeds the range of floats, the keys are decoded and the values stay raw.
     """

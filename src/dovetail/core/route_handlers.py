@@ -90,7 +90,7 @@ def _stays_inside(segments: list[str]) -> bool:
     return not any(segment in (".", "..") or "\\" in segment or "\0" in segment for segment in segments)
 
 
-class CustomRoutes:
+class RouteTable:
     """The custom routes of one server."""
 
     def __init__(self) -> None:

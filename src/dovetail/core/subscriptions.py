@@ -65,7 +65,7 @@ class Subscriber(Struct, eq=False, kw_only=True):
         return self.session is None or (self.session.phase == "ready" and not self.session.notified_remotely)
 
 
-class Change(Struct, frozen=True, omit_defaults=True):
+class PublishedChange(Struct, frozen=True, omit_defaults=True):
     """A change that subscribers may be notified of, in a form that other processes can decode."""
 
     list: ListKind | None = None
@@ -109,13 +109,13 @@ class SubscriptionHub:
         self._tasks: dict[str, dict[Subscriber, None]] = {}
         self.sessions = self.uri_count = 0
         """Number of sessions, and number of URIs with a subscriber."""
-        self.publish_remote: Callable[[Change], None] | None = None
+        self.publish_remote: Callable[[PublishedChange], None] | None = None
         """Sends a change to the other processes; None with a single process."""
-        self.on_publish: Callable[[Change], None] | None = None
+        self.on_publish: Callable[[PublishedChange], None] | None = None
         """Called with every change published in this process."""
         self.notify_missed: Callable[[Subscriber, Collection[str] | None], None] | None = None
         """Notifies a session of recent changes it may have missed: of all URIs, or of these."""
-        self.on_change: list[Callable[[Change], None]] = []
+        self.on_change: list[Callable[[PublishedChange], None]] = []
         """Callbacks for all published changes: servers in which this one is mounted."""
         self.on_uri_unused: Callable[[str], None] | None = None
         """Called with a URI that has no subscriber left."""
@@ -204,13 +204,13 @@ class SubscriptionHub:
 
     def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
         """Publish that a resource changed: to subscribers of it and of its parents."""
-        return self.publish(Change(uri=uri, meta=None if meta is None else dict(meta)))
+        return self.publish(PublishedChange(uri=uri, meta=None if meta is None else dict(meta)))
 
     def publish_task(self, task: m.DetailedTask) -> int:
         """Publish the state of a task to the listen streams that listed it."""
-        return self.publish(Change(task=task))
+        return self.publish(PublishedChange(task=task))
 
-    def publish(self, news: Change) -> int:
+    def publish(self, news: PublishedChange) -> int:
         """Notify all subscribers, other processes and servers.
 
         Returns the number of notified subscribers of this process.
@@ -226,7 +226,7 @@ class SubscriptionHub:
             follow(told)
         return self.notify_local(news)
 
-    def notify_local(self, news: Change, only: Subscriber | None = None) -> int:
+    def notify_local(self, news: PublishedChange, only: Subscriber | None = None) -> int:
         """Notify the subscribers of this process only, or one of them. Returns their number."""
         if self.on_publish is not None and only is None:
             self.on_publish(news)
@@ -242,7 +242,9 @@ class SubscriptionHub:
             return _notify(interested, "notifications/tasks", lambda meta: _with(task, meta))
         return 0 if news.uri is None else self._notify_updated(news, news.uri, news.meta or {}, only)
 
-    def _notify_updated(self, news: Change, uri: str, more: dict[str, Any], only: Subscriber | None) -> int:
+    def _notify_updated(
+        self, news: PublishedChange, uri: str, more: dict[str, Any], only: Subscriber | None
+    ) -> int:
         rights = self.rights(uri)
         uri = uri if self.client_uri is None else self.client_uri(uri)
         for told in self.on_resource_updated if only is None else ():
@@ -287,9 +289,9 @@ class SubscriptionHub:
     def refresh_all(self) -> None:
         """Notify all subscribers of this process that everything may have changed."""
         for kind in LIST_KINDS:
-            self.notify_local(Change(list=kind))
+            self.notify_local(PublishedChange(list=kind))
         for uri in tuple(self._uris):
-            self.notify_local(Change(uri=uri))
+            self.notify_local(PublishedChange(uri=uri))
 
     def _watch(self, subscriber: Subscriber, uri: str) -> bool:
         """Subscribe to one more URI, unless the shared limit is reached.

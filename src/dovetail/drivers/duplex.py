@@ -166,7 +166,7 @@ class Duplex:
     def _reserve(self, message: bytes) -> bool:
         """Reserve buffer space for a large message until its calls have ended.
 
-        Returns False if there is none.
+        Returns False if the limit is reached.
         """
         buffered, size = self._buffered, len(message)
         if not buffered.acquire(size):

@@ -103,7 +103,7 @@ class Request(Struct, eq=False):
 
     @property
     def operation(self) -> str:
-        """The name of the hook that wraps it; the method if there is none."""
+        """The name of the hook that wraps it; the method without a hook."""
         return OPERATION_OF.get(self.call.method, self.call.method)
 
     @property
@@ -118,7 +118,7 @@ class Request(Struct, eq=False):
 
     @property
     def arguments(self) -> Any:
-        """The arguments of a tool or prompt as plain data; UNSET if there are none, or if they are not JSON.
+        """The arguments of a tool or prompt as plain data; UNSET without arguments, or if they are not JSON.
 
         Strings for a tool of this process are coerced to their declared types, as before the handler runs.
         """
@@ -315,7 +315,7 @@ def subject_of(call: Call) -> str:
 
 
 def name_in(call: Call) -> str:
-    """Return the name or URI in the params of a call as the client wrote it; empty if there is none."""
+    """Return the name or URI in the params of a call as the client wrote it; empty without one."""
     if call.method in _NAMED:
         return getattr(call.params, "name", "")  # a client may send params of another shape
     if call.method == "completion/complete":

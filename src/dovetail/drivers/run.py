@@ -1,7 +1,7 @@
 """Run one call: call the service and turn every outcome into response bytes or silence.
 
 All outcomes of a call are handled here. Every driver and transport passes its calls to a `Runner`, provides a
-channel, and writes what is returned. One runner serves a whole connection or app::
+channel, and writes the returned bytes. One runner serves a whole connection or app::
 
     runner = Runner(service)
     data, error = await runner.run(call, channel, endpoint)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Notice, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, Change
+from ..core.subscriptions import LIST_KINDS, PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference
@@ -162,7 +162,7 @@ class Mounts(MergedLists):
             offer_skills(server, self, skills)
         self._own_methods.adopt(self.mounts)
 
-    def _news(self, mount: Mount, news: Change) -> None:
+    def _news(self, mount: Mount, news: PublishedChange) -> None:
         if mount not in self.mounts:
             return  # it was removed
         if news.list is not None and (news.session is not None or news.principal is not None):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
-from ..core.subscriptions import Change
+from ..core.subscriptions import PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError
 from ..model import ServerCapabilities
@@ -155,7 +155,7 @@ class ComponentProvider(Protocol):
         """Clean up after a legacy session of a downstream client."""
         ...
 
-    def follow(self, tell: Callable[[Change], None]) -> None:
+    def follow(self, tell: Callable[[PublishedChange], None]) -> None:
         """Call ``tell`` for every change. An empty change means that other capabilities are offered."""
         ...
 
@@ -354,9 +354,9 @@ class ServerProvider:
         if self.server.hub.on_session_end is not None:
             self.server.hub.on_session_end(session)
 
-    def follow(self, tell: Callable[[Change], None]) -> None:
+    def follow(self, tell: Callable[[PublishedChange], None]) -> None:
         self.server.hub.on_change.append(tell)
-        self.server.admission.methods.on_change.append(partial(tell, Change()))
+        self.server.admission.methods.on_change.append(partial(tell, PublishedChange()))
 
 
 def own_entries(server: Server, kind: ListName, call: Call) -> ComponentList:

@@ -22,7 +22,7 @@ from ..client.connecting.targets import parse_target
 from ..client.http_client import StatusError
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, Change
+from ..core.subscriptions import LIST_KINDS, PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
@@ -92,7 +92,7 @@ class RemoteProvider:
             added=self.added,
         )
         self._connections = UpstreamConnections(way, tell=self._tell, down=self._down)
-        self._followers: list[Callable[[Change], None]] = []
+        self._followers: list[Callable[[PublishedChange], None]] = []
         self._server: Server | None = None
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -198,7 +198,7 @@ class RemoteProvider:
 
     def _lists_changed(self) -> None:
         for kind in LIST_KINDS:
-            self._tell(Change(list=kind))
+            self._tell(PublishedChange(list=kind))
 
     def _state_changed(self, state: str) -> None:
         """Handle a state change of the shared connection, which represents the upstream."""
@@ -411,10 +411,10 @@ class RemoteProvider:
     def session_ended(self, session: Session) -> None:
         self._connections.session_ended(session)
 
-    def follow(self, tell: Callable[[Change], None]) -> None:
+    def follow(self, tell: Callable[[PublishedChange], None]) -> None:
         self._followers.append(tell)
 
-    def _tell(self, news: Change) -> None:
+    def _tell(self, news: PublishedChange) -> None:
         for follow in self._followers:
             follow(news)
 

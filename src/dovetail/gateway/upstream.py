@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import model as m
 from ..client import Client
 from ..core.channel import Call
-from ..core.subscriptions import Change
+from ..core.subscriptions import PublishedChange
 from ..errors import NAME_ECHO, ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.composition import ListName
@@ -91,7 +91,7 @@ class Upstream:
         *,
         name: str,
         held: SuspendedCalls,
-        tell: Callable[[Change], None],
+        tell: Callable[[PublishedChange], None],
         timeout: float | None,
         forward_headers: frozenset[str],
         added: Mapping[str, Method],
@@ -320,10 +320,10 @@ class Upstream:
         for name in _CHANGED.get(kind, ()):
             self._shown.pop(name, None)
             self._fresh.discard(name)
-        self._tell(Change(list=kind))  # type: ignore[arg-type]
+        self._tell(PublishedChange(list=kind))  # type: ignore[arg-type]
 
     def _updated(self, uri: str, metadata: Any = None) -> None:
-        self._tell(Change(uri=uri))
+        self._tell(PublishedChange(uri=uri))
 
 
 def _versions(tool: m.Tool) -> list[Traits]:

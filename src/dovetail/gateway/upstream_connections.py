@@ -22,7 +22,7 @@ from ..client.connecting.targets import Target
 from ..core.channel import Call, Session
 from ..core.limits import busy
 from ..core.principal import Principal, key_of
-from ..core.subscriptions import Change
+from ..core.subscriptions import PublishedChange
 from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method
@@ -84,7 +84,7 @@ class UpstreamConnections:
         self,
         way: UpstreamOptions,
         *,
-        tell: Callable[[Change], None],
+        tell: Callable[[PublishedChange], None],
         down: Callable[[DovetailError], None],
     ) -> None:
         self.way = way
@@ -220,7 +220,7 @@ class UpstreamConnections:
         made.exchanged = exchanged
         return made
 
-    def _telling(self, caller: Caller) -> Callable[[Change], None]:
+    def _telling(self, caller: Caller) -> Callable[[PublishedChange], None]:
         if caller.session is not None:
             session_folder(caller.session)  # assigns an id to the session, if it has none
             return partial(self._tell_some, session=caller.session.id)
@@ -228,7 +228,7 @@ class UpstreamConnections:
             return partial(self._tell_some, caller=caller.principal.key)
         return self._tell
 
-    def _tell_some(self, news: Change, **whom: str | None) -> None:
+    def _tell_some(self, news: PublishedChange, **whom: str | None) -> None:
         self._tell(replace(news, **whom))
 
     def _changed(self, upstream: Upstream, state: str) -> None:

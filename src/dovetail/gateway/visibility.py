@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..core.channel import Call
 from ..core.principal import key_of
-from ..core.subscriptions import LIST_KINDS, Change
+from ..core.subscriptions import LIST_KINDS, PublishedChange
 from ..errors import StateError
 from ..server.handles import SESSION_STATE_SECONDS, owner, session_folder
 from ..stores.base import Store
@@ -96,7 +96,7 @@ class Visibility:
         principal = key_of(call.principal) if session is None else None
         for kind in LIST_KINDS:
             if kind in self._server.capabilities and may_mean(rule.words, kind):
-                self._server.hub.publish(Change(list=kind, session=session, principal=principal))
+                self._server.hub.publish(PublishedChange(list=kind, session=session, principal=principal))
 
     @property
     def _kept(self) -> Store:

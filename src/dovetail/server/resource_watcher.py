@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ..core.subscriptions import Change
+from ..core.subscriptions import PublishedChange
 from ..drivers.heartbeat import repeat
 from .server import WATCH_SECONDS
 
@@ -105,7 +105,7 @@ class Watches:
     async def _report(self) -> None:
         changed, self._changed = self._changed, set()
         for uri in sorted(changed):
-            self._server.hub.notify_local(Change(uri=uri))
+            self._server.hub.notify_local(PublishedChange(uri=uri))
         self._look_due()
 
     async def _look(self, watch: Watch) -> None:

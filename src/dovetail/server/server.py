@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Session
-from ..core.subscriptions import LIST_KINDS, Change, SubscriptionHub
+from ..core.subscriptions import LIST_KINDS, PublishedChange, SubscriptionHub
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import Limits, TaskOptions, check_kinds
@@ -360,9 +360,9 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     # --- what changes ---------------------------------------------------------------------------------------
 
-    def changed(self, kind: Changed, news: Change | None = None) -> None:
+    def changed(self, kind: Changed, news: PublishedChange | None = None) -> None:
         """What is listed as ``kind`` is another list now: drop what was made of it, and tell whom ``news`` is for."""
-        news = news or Change(list=kind)
+        news = news or PublishedChange(list=kind)
         self.generation += 1
         self._offer()
         self._builtin.changed(kind)

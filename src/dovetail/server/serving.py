@@ -19,7 +19,7 @@ from ..errors import DovetailError, StateError
 from ..model import ClientCapabilities
 
 if TYPE_CHECKING:
-    from ..core.route_handlers import CustomRoute, CustomRoutes
+    from ..core.route_handlers import CustomRoute, RouteTable
     from .composition import Composition
     from .server import Server
 
@@ -43,7 +43,7 @@ CONFIRMATION_PATH: Final = "/confirm/"
 class Serving:
     """The methods of a `Server` that serve it."""
 
-    routes: CustomRoutes | None = None
+    routes: RouteTable | None = None
     """Custom HTTP routes; None until the first one is added."""
     composition: Composition | None
     event_history: Any = None
@@ -60,10 +60,10 @@ class Serving:
         Raises:
             RegistrationError: the path or a method is not valid, or the path is taken.
         """
-        from ..core.route_handlers import CustomRoute, CustomRoutes  # most servers have none
+        from ..core.route_handlers import CustomRoute, RouteTable  # most servers have none
 
         if self.routes is None:
-            self.routes = CustomRoutes()
+            self.routes = RouteTable()
         routes = self.routes
 
         def add(handler: F) -> F:

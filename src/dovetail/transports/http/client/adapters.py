@@ -39,7 +39,7 @@ _TELLING = (
     ConnectionAbortedError,
     ConnectionResetError,
 )
-"""Causes of a library error that explain why there is no connection."""
+"""Causes of a library error that explain the failed connection."""
 
 
 def fetch_with(client: Any) -> Fetch:
@@ -191,7 +191,7 @@ class HttpxClient:
         self.errors = (self._httpx.HTTPError, self._httpx.InvalidURL, OSError, ValueError, RuntimeError)
         """Every exception it may raise."""
         self.unconnected: type[Exception] = self._httpx.ConnectError
-        """Raised if there is no connection: nothing was sent."""
+        """Raised if connecting failed: nothing was sent."""
 
     @property
     def is_closed(self) -> bool:
@@ -288,7 +288,7 @@ def _unusable(name: str, said: str) -> TransportError:
 
 
 def _root(error: BaseException) -> Exception:
-    """Return the cause of a library error, if it explains why there is no connection."""
+    """Return the cause of a library error, if it explains the failed connection."""
     below: BaseException | None = error
     while below is not None:
         if isinstance(below, _TELLING):

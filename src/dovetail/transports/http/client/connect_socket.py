@@ -54,7 +54,7 @@ async def open_connection(
     again: these were checked, and another lookup could return others (a proxy resolves names itself).
 
     Raises:
-        TransportError: there is no connection; the cause is refused, unresolved, tls, protocol or proxy.
+        TransportError: connecting failed; the cause is refused, unresolved, tls, protocol or proxy.
     """
     if proxy is None:
         with _explained(where):

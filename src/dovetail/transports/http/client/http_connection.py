@@ -165,7 +165,7 @@ class HttpClientConnection(asyncio.BufferedProtocol):
         """Send a request and wait for the response headers. ``bodiless``: the response has no body.
 
         Raises:
-            TransportError: there is no response. The connection is closed then, and also after a
+            TransportError: the response was not received. The connection is closed then, and also after a
                 cancellation.
         """
         answer = self._answer = HttpResponse(self)

@@ -80,7 +80,7 @@ class _StreamState(Struct, eq=False):
     """Retry time in seconds; None if the server sent none."""
     events: int = 0
     opened: bool = False
-    """The stream was open before, so a 500 is temporary; otherwise 500 may mean that there is no stream."""
+    """The stream was open before, so a 500 is temporary; otherwise 500 may mean that the stream does not exist."""
 
     @property
     def pause(self) -> float:

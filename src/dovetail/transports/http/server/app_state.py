@@ -20,7 +20,7 @@ from ....drivers.run import Runner
 from ....settings import HttpOptions
 from .body_reader import BodyReader, Work
 from .disconnects import Disconnects
-from .event_streams import EventStream
+from .event_streams import EventStreamResponse
 from .http_exchange import HTTP_FLUSH, HTTP_TICK, HttpService
 from .identity import CallerIdentity
 from .session_handler import SessionHandler
@@ -41,7 +41,7 @@ class AppParts(NamedTuple):
     service: HttpService
     options: HttpOptions
     runner: Runner
-    streams: set[EventStream]
+    streams: set[EventStreamResponse]
     """Every open event stream. `AppState` sends their pings and ends them."""
     disconnects: Disconnects
     buffered: SharedLimit
@@ -63,7 +63,7 @@ class AppState:
         self.draining = False
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the app. On Python 3.11, `asyncio.get_running_loop` makes a system call."""
-        self.streams: set[EventStream] = set()
+        self.streams: set[EventStreamResponse] = set()
         """Every open event stream of all handlers."""
         self.sockets: dict[Duplex, Work] = {}
         """Every open WebSocket, and the task that serves it."""

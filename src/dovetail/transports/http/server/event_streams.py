@@ -32,7 +32,7 @@ def stream_refusal(
     return Refusal(1060, message="too many streams are open", retry_after=5)
 
 
-class EventStream(Struct, eq=False):
+class EventStreamResponse(Struct, eq=False):
     """One event-stream response. `write` begins it; its creator must call `finish`."""
 
     exchange: Exchange

@@ -18,7 +18,7 @@ from ....errors import DovetailError, RequestTimeout, TransportError
 from ....settings import Timeouts
 from .body_reader import Work
 from .event_log import LoggedStream
-from .event_streams import EventStream
+from .event_streams import EventStreamResponse
 from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .sessions import LiveSession, Sessions
 
@@ -118,7 +118,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
     batch_channel: SessionChannel | None = None
     """The channel of the whole batch, for a call of a batch."""
     stream: LoggedStream | None = None
-    sink: EventStream | None = None
+    sink: EventStreamResponse | None = None
 
     def notify(self, method: str, params: Struct | None) -> None:
         if self.calls.options.json_only:
@@ -189,7 +189,9 @@ class SessionChannel(PlainChannel, Struct, eq=False):
                 None if self.call is None else self.call.id
             )
             limit, patience = calls.service.limits.max_write_buffer_bytes, calls.options.write_timeout
-            self.sink = EventStream(self.exchange, limit, patience, self.headers, live.session.principal)
+            self.sink = EventStreamResponse(
+                self.exchange, limit, patience, self.headers, live.session.principal
+            )
             self.stream.sinks.append(self.sink)
             calls.streams.add(self.sink)
             if live.session.revision.primed_streams:

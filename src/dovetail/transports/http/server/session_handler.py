@@ -29,7 +29,7 @@ from ....wire.headers import duplicate_error
 from ....wire.revisions import ASSUMED, BY_NAME
 from .body_reader import Work
 from .ended_sessions import EndedSessions
-from .event_streams import EventStream
+from .event_streams import EventStreamResponse
 from .http_exchange import Exchange, PostedMessage, RequestHeaders, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
@@ -172,7 +172,7 @@ class SessionHandler:
     async def _once(self, posted: PostedMessage, session: Session | None) -> None:
         """Answer a POST without a session. Its calls cannot send requests to the client."""
         limits, options = self.service.limits, self.options
-        stream = EventStream(posted.exchange, limits.max_write_buffer_bytes, options.write_timeout)
+        stream = EventStreamResponse(posted.exchange, limits.max_write_buffer_bytes, options.write_timeout)
         failures, calls = list[DovetailError](), list[Call]()
         answering = answer_once(
             self.service,

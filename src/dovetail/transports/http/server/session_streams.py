@@ -11,7 +11,7 @@ from ....errors import ProtocolError
 from ....settings import HttpOptions
 from .disconnects import DisconnectWatch
 from .event_log import LoggedStream
-from .event_streams import EventStream, stream_refusal
+from .event_streams import EventStreamResponse, stream_refusal
 from .http_exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
@@ -103,7 +103,7 @@ class SessionStreams:
     ) -> None:
         limits, options, shared = self._service.limits, self._options, self._sessions.shared
         # Replayed events may be as large as the event log, and must not exceed the write buffer.
-        sink = EventStream(
+        sink = EventStreamResponse(
             exchange,
             limits.max_write_buffer_bytes + limits.max_replay_bytes_per_session,
             options.write_timeout,

@@ -18,7 +18,7 @@ from ....errors import ProtocolError, TransportError
 from ....stores.base import StoreError
 from ....wire.sse import encode_event
 from .disconnects import DisconnectWatch
-from .event_streams import EventStream, stream_refusal
+from .event_streams import EventStreamResponse, stream_refusal
 from .http_exchange import Exchange, refuse
 from .identity import until_expiry
 
@@ -34,7 +34,7 @@ _CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
 class EventLink(Link):
     """The link of the duplex driver that writes to the event stream."""
 
-    def __init__(self, stream: EventStream) -> None:
+    def __init__(self, stream: EventStreamResponse) -> None:
         self.stream = stream
 
     def send(self, message: bytes) -> None:
@@ -81,7 +81,7 @@ class SseTransport:
             await refuse(exchange, admission, busy, status=503)
             return
         id = secrets.token_urlsafe(24) + ("" if self._mail is None else f".{self._mail.worker_id}")
-        stream = EventStream(exchange, limits.max_write_buffer_bytes, self._options.write_timeout)
+        stream = EventStreamResponse(exchange, limits.max_write_buffer_bytes, self._options.write_timeout)
         stream.principal = principal
         scope = {**exchange.scope, "transport": "sse"}
         duplex = accept(

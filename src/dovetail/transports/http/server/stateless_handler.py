@@ -19,7 +19,7 @@ from ....drivers.run import Outcome, status_of
 from ....errors import ProtocolError, Refusal
 from .body_reader import Work
 from .disconnects import DisconnectWatch
-from .event_streams import EventStream, stream_refusal
+from .event_streams import EventStreamResponse, stream_refusal
 from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .identity import until_expiry
 
@@ -88,8 +88,8 @@ class StatelessHandler:
             headers = (*retry_after(error, status), *self._identity.step_up(error, exchange))
         await exchange.answer(status, data, headers)
 
-    def stream(self, exchange: Exchange) -> EventStream:
-        return EventStream(exchange, self._limit, self._patience)
+    def stream(self, exchange: Exchange) -> EventStreamResponse:
+        return EventStreamResponse(exchange, self._limit, self._patience)
 
     async def _listen(self, call: Call, exchange: Exchange, task: Work) -> None:
         """Serve ``subscriptions/listen``: send heartbeats, count the stream, and complete it at shutdown."""
@@ -139,7 +139,7 @@ class StatelessChannel(PlainChannel, Struct, eq=False):
     call: Call
     exchange: Exchange
     modern: StatelessHandler
-    stream: EventStream | None = None
+    stream: EventStreamResponse | None = None
 
     def notify(self, method: str, params: Struct | None) -> None:
         if self.call.cancelled or self.modern.json_only:
