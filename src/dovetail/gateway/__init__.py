@@ -1,7 +1,7 @@
 """Composition of servers: mounting, proxies, bridges, gateways and transforms.
 
 Start with `mounting` (servers in one process), `proxy` and `remote` (upstream servers), `gateway` (a file of
-servers) and `transform_chain` (what is listed and called). An *upstream* is a server that a proxy calls; a
+servers) and `transform_chain` (lists and calls). An *upstream* is a server that a proxy calls; a
 *downstream client* is a client of the proxy.
 """
 

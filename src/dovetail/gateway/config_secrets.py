@@ -20,7 +20,7 @@ _inputs: Final[dict[str, str]] = {}
 
 
 def from_keyring(name: str) -> str | None:
-    """The secret ``name`` of the keyring; None if there is none.
+    """Return the secret ``name`` of the keyring, or None.
 
     Raises:
         DovetailError: the extra ``keyring`` is not installed.

@@ -40,7 +40,7 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class Gateway(Server):
-    """The servers of ``source`` (a file or its content), each behind a `Proxy` with its prefix.
+    """The servers of ``source`` (a file or its content), each as a `Proxy` with its prefix.
 
     While it runs, changes of the file are applied: new servers are mounted, removed ones are closed, and
     downstream clients stay connected. An unreadable file changes nothing. A server with an invalid entry, or

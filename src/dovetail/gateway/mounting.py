@@ -322,7 +322,7 @@ class Mounts(MergedLists):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw | None:
-        """Forward the call to its owner. Return None if there is no owner."""
+        """Forward the call to its owner. Return None without an owner."""
         params, method = call.params, call.method
         if method == "completion/complete":
             return await self._complete(call, channel)

@@ -20,24 +20,23 @@ _UNSAID = "dovetail-proxy"
 
 
 class Proxy(Server):
-    """A `Server` whose tools, resources and prompts are those of ``target``: whatever a `Client` may be pointed at.
+    """A `Server` with the tools, resources and prompts of ``target``, which is any target of a `Client`.
 
     ```python
     Proxy("https://example.com/mcp").run("stdio")
     server.mount(Proxy(["npx", "some-server"]), prefix="other")
     ```
 
-    Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
-    A server of 2026-07-28 has one connection for each principal in front. An older server asks its questions without
-    saying whose they are, so each legacy session in front has a connection to it. Clients of 2026-07-28 have no
-    session: those without a principal share one connection, and a question is refused while several of them call.
-    ``connections="principal"`` or ``"session"`` decides it for every server. There are ``max_connections`` at most.
-    ``forward_headers`` are the names of headers that go through; no other does, and no token. ``forward_methods``
-    are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
-    capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
-    (seconds) is the most a call behind may take, ``middleware`` runs around all calls; with ``required`` the proxy does
-    not start without the server behind. The other options are those of a `Client`; ``auth`` may also be a function of
-    the principal, or a `TokenExchange`.
+    Lists, calls, server-to-client requests, progress, logs, subscriptions and tasks are forwarded between all
+    combinations of revisions. A server of 2026-07-28 gets one connection per downstream principal. An older server
+    does not say which call its requests belong to, so it gets one connection per downstream legacy session. Clients
+    of 2026-07-28 have no session: those without a principal share one connection, and a server-to-client request is
+    refused while several of them call. ``connections="principal"`` or ``"session"`` overrides this, up to
+    ``max_connections``. Only the headers in ``forward_headers`` are forwarded, and never a token.
+    ``forward_methods`` are extension methods, ``["acme/do"]``, or with their capability,
+    ``{"acme/do": "extensions.com.acme/do"}``. ``timeout`` (seconds) limits an upstream call; ``middleware`` runs
+    around all calls; ``required`` makes the start fail without the upstream. Other options are those of a
+    `Client`; ``auth`` may also be a function of the principal, or a `TokenExchange`.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Proxy(Server):
         mount(self, self.remote, None)
 
     def call_tool(self, call: Call, channel: Channel) -> Any:
-        """Forward ``tools/call`` directly: there is no other provider."""
+        """Forward ``tools/call`` directly: a proxy has a single provider."""
         return self.remote.respond(call, channel)
 
     async def start(self) -> None:

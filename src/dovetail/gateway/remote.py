@@ -97,7 +97,7 @@ class RemoteProvider:
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._personal = way.exchange is not None
-        """Whether there is no shared connection without a principal."""
+        """Whether every connection needs a principal."""
         self.patience: float | None = None
         """Seconds that `start` waits for the upstream at most."""
         self.problem: DovetailError | None = None
@@ -152,7 +152,7 @@ class RemoteProvider:
                 await (await self._connections.of(call)).shown("tools")
 
     async def connect(self) -> Upstream:
-        """The connection of nobody in particular.
+        """Open the shared connection.
 
         Raises:
             DovetailError: the upstream server cannot be reached.
@@ -400,7 +400,7 @@ class RemoteProvider:
             log.info("upstream unsubscribe failed name=%s: %s", self.label, error.message)
 
     async def sees(self, uri: str, call: Call) -> bool:
-        return True  # the upstream server has told this principal of it
+        return True  # the upstream has notified this principal
 
     def rights_of(self, uri: str) -> Rights:
         return ()

@@ -70,7 +70,7 @@ class View:
 
     @property
     def by_traits(self) -> bool:
-        """Return whether tags or versions decide what is listed."""
+        """Return whether tags or versions decide about the list."""
         return self._exclude.by_traits or (self._include is not None and self._include.by_traits)
 
     def concerns(self, kind: ListName) -> bool:

@@ -35,7 +35,7 @@ RETIRED_SECONDS: Final = 30.0
 
 
 Sharing = Literal["auto", "principal", "session"]
-"""Who shares a connection: the sessions of one principal, or nobody. "auto": "session" if the server is legacy."""
+"""Which sessions share a connection: those of one principal, or none. "auto": "session" if the server is legacy."""
 Key = tuple[Any, ...]
 NOBODY: Key = (None,)
 """The key of the shared connection."""

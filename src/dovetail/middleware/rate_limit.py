@@ -28,14 +28,13 @@ from .shared_rate_limit import SharedBuckets
 from .token_bucket import TRACKED_NAMES, Rate, SlidingWindows, TokenBuckets
 
 MAX_IMMEDIATE_REFUSALS: Final = 100
-"""Refusals that one client is told at once, in a second; each further one waits `REFUSAL_DELAY` and for its
-turn."""
+"""Refusals per second that one client gets at once; further ones are delayed."""
 REFUSAL_DELAY: Final = 0.05
-"""Seconds that a refusal waits for a client that goes on all the same."""
+"""Seconds between two refusals of a client that exceeds `MAX_IMMEDIATE_REFUSALS`."""
 MAX_REFUSAL_DELAY: Final = 1.0
-"""Seconds at most until it is the turn of a refusal that waits."""
+"""Longest delay of one refusal in seconds."""
 MAX_DELAYED_REFUSALS: Final = 1000
-"""Refusals that wait, of all clients together; one more is told at once."""
+"""Delayed refusals of all clients; further ones are sent at once."""
 RATE_BLOCK_PERIOD: Final = 300.0
 """erlmcp: seconds for which a client with too many refusals is refused altogether."""
 RATE_BLOCK_THRESHOLD: Final = 100
