@@ -33,6 +33,7 @@ from ..errors import (
     DovetailError,
     ProtocolError,
     Refusal,
+    RemoteProtocolError,
     RequestTimeout,
     SessionLost,
     StateError,
@@ -46,13 +47,16 @@ from ..model.meta import (
     PROGRESS_TOKEN,
     PROTOCOL_VERSION,
     RELATED_TASK,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
     TASKS_EXTENSION,
     VIA,
 )
 from ..server.input_requests.client_requests import PlainQuestion
 from ..server.registry.tool_versions import split
+from ..wire.codec import decoder_for
 from ..wire.frames import UNREADABLE
-from ..wire.methods import METHODS, CustomParams, Method, result_type_of
+from ..wire.methods import METHODS, CustomParams, Method, Reader, result_type_of
 from ..wire.unknown_fields import encode_with_original, has_unknown, original_meta, without_original
 
 if TYPE_CHECKING:
@@ -70,6 +74,11 @@ _T = TypeVar("_T")
 
 _OURS: Final = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, LOG_LEVEL})
 """Members of ``_meta`` that belong to one connection and are not forwarded."""
+_MODERN_META: Final = frozenset({
+    PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, LOG_LEVEL, SUBSCRIPTION_ID,
+})  # fmt: skip
+"""Members of ``_meta`` that only 2026-07-28 defines."""
+_MODERN_META_SIGN: Final = b'"io.modelcontextprotocol/'
 _HARMLESS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
 """Methods that may be repeated."""
 
@@ -247,6 +256,8 @@ class ForwardedCall:
             if isinstance(error, RequestTimeout):
                 upstream.abandon()
             raise _unreachable(error, upstream.name) from error
+        except RemoteProtocolError as error:
+            raise _malformed(error, upstream.name) from error
         except ProtocolError as error:
             return self._refused(error)
         finally:
@@ -254,11 +265,16 @@ class ForwardedCall:
             if logs:
                 upstream.active.pop(self, None)
         if raw:
-            result = self._passed_back(result)
+            try:
+                result = self._passed_back(result)
+            except RemoteProtocolError as error:
+                raise _malformed(error, upstream.name) from error
         elif own is not None and isinstance(result, dict):
             result = call.codec.prepare(result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
             result = await self._finish(result)
+        if upstream.modern and not call.revision.modern and not isinstance(result, Raw):
+            _drop_modern_meta(result)
         return result if channel.asking is None else without_original(result)
 
     def _refused(self, error: ProtocolError) -> Struct:
@@ -282,7 +298,15 @@ class ForwardedCall:
         assert codec is not None
         try:
             kind = result_type_of(row, data, codec.revision)
-            if kind is row.result or kind is row.modern_result:
+            modern_meta = codec.revision.modern and not call.revision.modern and _MODERN_META_SIGN in data
+            if (kind is row.result or kind is row.modern_result) and not modern_meta:
+                try:
+                    decoder: Any = kind if isinstance(kind, Reader) else decoder_for(kind)
+                    decoder.decode(data)
+                except UNREADABLE:
+                    codec.decode_result(
+                        row, result
+                    )  # it accepts new kinds of blocks, and raises for the rest
                 passed = result if codec.revision is call.revision else call.codec.convert_encoded(kind, data)
                 if passed is not None:
                     return passed
@@ -421,6 +445,24 @@ def no_access(error: AuthError, label: str) -> ProtocolError:
     return ProtocolError(
         "dependency_failed", f"no access token for {label}: {why}", data={"maybeExecuted": False}
     )
+
+
+def _malformed(error: RemoteProtocolError, label: str) -> ProtocolError:
+    """Return the error for a response that is not what its revision defines: the request was not at fault."""
+    log.warning("upstream sent a malformed response name=%s: %s", label, error.message)
+    return ProtocolError(
+        "dependency_failed", f"{label} sent a malformed response", data={"maybeExecuted": True}
+    )
+
+
+def _drop_modern_meta(result: Any) -> None:
+    """Remove what 2026-07-28 adds to the ``_meta`` of results: older revisions do not define it."""
+    meta = getattr(result, "meta", None)
+    if meta:
+        for name in _MODERN_META & meta.keys():
+            del meta[name]
+        if not meta:
+            result.meta = UNSET
 
 
 def _unreachable(

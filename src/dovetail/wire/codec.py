@@ -171,7 +171,7 @@ class Codec:
     def _decoder(self, kind: Any) -> Callable[[Any], Any]:
         if isinstance(kind, Reader):
             return kind.decode
-        decode = _decoder_for(kind).decode
+        decode = decoder_for(kind).decode
         if self.preserves_unknown:
             decode = _unknown().preserving(kind, decode)
         self._decoders[kind] = decode
@@ -431,7 +431,7 @@ def _codec_for(revision: Revision, dialect: Dialect, downgrade: Downgrade) -> Co
 
 
 @functools.lru_cache(maxsize=DECODERS_KEPT)
-def _decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
+def decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
