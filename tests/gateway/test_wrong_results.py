@@ -43,7 +43,9 @@ class Upstream:
                 return {"tools": [{"name": "work", "inputSchema": {"type": "object"}}], **modern}
             case _:
                 found: Any = self.result
-                return {"resultType": "complete", **found} if modern and isinstance(found, dict) else found
+                return (
+                    found if not modern or not isinstance(found, dict) else found | {"resultType": "complete"}
+                )
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
