@@ -1,4 +1,4 @@
-"""The page for operators, its alerts and its dashboard name what there is, in words Prometheus understands."""
+"""The metrics page, its alerts and its dashboard name only metrics that exist, and promtool accepts them."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_every_label_of_the_dashboard_exists() -> None:
 
 def test_the_page_describes_every_metric_as_it_is() -> None:
     rows = re.findall(
-        r"^\| `(dovetail_\w+)` \| (\w+) \|\s*(.*?)\s*\|", (DOCS / "operations.md").read_text(), re.M
+        r"^\| `(dovetail_\w+)` \| (\w+) \|\s*(.*?)\s*\|", (DOCS / "metrics.md").read_text(), re.M
     )
     described = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     assert described == {name: (family.kind, family.labels) for name, family in FAMILIES.items()}
@@ -62,7 +62,7 @@ def test_the_page_describes_every_metric_as_it_is() -> None:
 
 def test_the_page_explains_every_alert() -> None:
     alerts = set(re.findall(r"alert: (\w+)", (DOCS / "alerts.yml").read_text()))
-    assert alerts == set(re.findall(r"`(Dovetail\w+)`", (DOCS / "operations.md").read_text()))
+    assert alerts == set(re.findall(r"`(Dovetail\w+)`", (DOCS / "metrics.md").read_text()))
 
 
 def checked(path: Path) -> str:
@@ -89,4 +89,4 @@ def test_promtool_understands_the_alerts_and_every_query_of_the_dashboard(tmp_pa
 
 @pytest.mark.parametrize("page", ["grafana.json", "alerts.yml"])
 def test_the_page_links_to_what_it_promises(page: str) -> None:
-    assert f"({page})" in (DOCS / "operations.md").read_text()
+    assert f"({page})" in (DOCS / "metrics.md").read_text()
