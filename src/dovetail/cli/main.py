@@ -35,6 +35,7 @@ COMMANDS = {
         "write the manifest of a server to a lock file, for diff and for clients",
     ),
     "diff": ("dovetail.cli.manifest_commands", "compare two manifests and show which changes break clients"),
+    "stub": ("dovetail.cli.stub", "write a typed client of a server as a Python module"),
     "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK for Dovetail"),
     "install": ("dovetail.cli.install", "add a server to a client: Claude, Cursor, VS Code, Codex, …"),
     "uninstall": ("dovetail.cli.install", "remove a server from a client"),
