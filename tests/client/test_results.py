@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from dovetail import Client
+from dovetail import Client, Clients, Server
 from dovetail.client.calling.params import read_reference
 from dovetail.client.calling.results import ToolResult
 from dovetail.errors import RemoteProtocolError, ToolError
@@ -150,3 +150,13 @@ def test_a_failed_tool_has_the_kind_that_its_result_names(said: Any, kind: str) 
     with pytest.raises(ToolError, match="no") as raised:
         failed.check()
     assert raised.value.kind == kind
+
+
+@run
+async def test_the_repr_of_a_client_says_where_it_is_connected() -> None:
+    client = Client("http://user:secret@127.0.0.1:9/mcp?key=secret", revision="2025-06-18")
+    assert repr(client).startswith("Client('http://127.0.0.1:9/mcp', state=")
+    async with Client(Server("shop"), revision="2025-06-18") as connected:
+        assert repr(connected) == "Client('the server in this process', state='ready', revision='2025-06-18')"
+    clients = Clients({"mcpServers": {"b": {"command": "x"}, "a": {"url": "http://127.0.0.1:9/mcp"}}})
+    assert repr(clients).startswith("Clients(['a', 'b'], state=")

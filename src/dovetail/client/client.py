@@ -133,6 +133,11 @@ class Client:
     # --- state of the connection and the server
     # ------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.target.label!r}, state={self.state!r}, revision={self.revision!r})"
+        )
+
     @property
     def state(self) -> str:
         """The state: starting, negotiating, ready, paused, backoff, draining, failed or closed."""

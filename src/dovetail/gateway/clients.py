@@ -25,6 +25,9 @@ class Clients(Client):
         self.gateway = Gateway(source)
         super().__init__(self.gateway, **options)
 
+    def __repr__(self) -> str:
+        return f"Clients({sorted(self.gateway.proxies)}, state={self.state!r})"
+
     @property
     def failed(self) -> dict[str, DovetailError]:
         """The unreachable servers, with the reason. Their tools return when they reconnect."""

@@ -301,8 +301,8 @@ class ForwardedCall:
             modern_meta = codec.revision.modern and not call.revision.modern and _MODERN_META_SIGN in data
             if (kind is row.result or kind is row.modern_result) and not modern_meta:
                 try:
-                    decoder: Any = kind if isinstance(kind, Reader) else decoder_for(kind)
-                    decoder.decode(data)
+                    shape: Any = kind
+                    (shape if isinstance(shape, Reader) else decoder_for(shape)).decode(data)
                 except UNREADABLE:
                     codec.decode_result(
                         row, result
