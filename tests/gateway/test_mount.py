@@ -188,7 +188,7 @@ def test_a_taken_name_is_refused_with_both_origins() -> None:
         parent(child, None)
     taken = parent(weather())
     with pytest.raises(
-        RegistrationError, match=r"prefix 'weather' of server 'other' is taken by server 'weather'"
+        RegistrationError, match=r"prefix 'weather' of server 'other' is already used by server 'weather'"
     ):
         taken.mount(child, prefix="weather")
 
