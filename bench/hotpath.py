@@ -52,7 +52,7 @@ class Null(Link):
 
 async def over_a_stream(era: str, in_flight: int) -> Run:
     """`Duplex.received` to `Link.send`: what a stream costs without its pipe."""
-    duplex, link = accept(server), Null()
+    duplex, link = accept(server.dispatcher), Null()
     duplex.connected(link)
     if era == LEGACY:
         duplex.received(workloads.initialize())
@@ -98,7 +98,7 @@ async def over_http(era: str, *, bare: bool = False) -> Run:
         feed = limit.data_received
     else:
         options = HttpOptions()
-        app = HttpApp(server, options)
+        app = HttpApp(server.dispatcher, options)
         await app.life.start()
         table = ConnectionTable(app, "http", options, server.limits.max_header_bytes)
         table.start()

@@ -45,15 +45,15 @@ async def pid() -> int:
 @server.tool(annotations={"idempotentHint": True})
 async def note(word: str) -> str:
     """Keep a word; once it is answered it must not be lost."""
-    assert server.store is not None
-    await server.store.put(f"notes/{word}", b"1")
+    assert server.lifecycle.store is not None
+    await server.lifecycle.store.put(f"notes/{word}", b"1")
     return word
 
 
 @server.tool(annotations=SAFE)
 async def noted(word: str) -> bool:
-    assert server.store is not None
-    return await server.store.get(f"notes/{word}") is not None
+    assert server.lifecycle.store is not None
+    return await server.lifecycle.store.get(f"notes/{word}") is not None
 
 
 @server.tool

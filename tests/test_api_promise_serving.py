@@ -289,7 +289,7 @@ async def test_an_asgi_application_answers_at_mcp_below_whatever_prefix(path: st
     status, message = await ask_asgi(server.asgi(), path, root_path)
     assert status == 200
     assert message["result"]["supportedVersions"][0] == "2026-07-28"
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @pytest.mark.parametrize(("dialect", "code"), [("official", -32602), ("erlmcp", -32002), ("minimcp", -32602)])

@@ -202,7 +202,7 @@ def searching(home: Server) -> Server:
 
 
 def transformed(home: Server) -> Server:
-    home.transform(rename={name: f"new_{name}" for name in list(home.tools)})
+    home.transform(rename={name: f"new_{name}" for name in list(home.registry.tools)})
     return home
 
 
@@ -276,12 +276,12 @@ class Cell:
         return await self.way.call(self.peer(principal), tool, arguments)
 
     async def __aenter__(self) -> "Cell":
-        await self.server.start()
+        await self.server.lifecycle.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.server.stop()
-        await self.home.server.stop()
+        await self.server.lifecycle.stop()
+        await self.home.server.lifecycle.stop()
 
 
 def guarded(way: Way, revision: str, scenario: Callable[[Cell], Awaitable[None]], *guards: Any) -> None:
@@ -503,7 +503,7 @@ async def test_a_version_that_there_is_not_walks_around_no_guard(kind: str, name
             await plainly(peer, f"look@{version}", {})
         assert "drop" not in home.ran
         assert home.ran.count("look") <= 2
-    await home.server.stop()
+    await home.server.lifecycle.stop()
 
 
 def refusing(name: str) -> Any:
@@ -657,7 +657,7 @@ async def test_what_a_hook_leaves_out_of_a_list_is_left_out_everywhere(around: A
         bare = {name.removeprefix("far_") for name in names}
         assert "look" in bare
         assert "drop" not in bare
-    await home.server.stop()
+    await home.server.lifecycle.stop()
 
 
 @pytest.mark.parametrize("revision", [R4, MODERN])
@@ -683,9 +683,12 @@ async def test_a_task_that_a_worker_runs_passes_the_guards_of_both_processes(
     back = process("back", RateLimit(per_tool="1/d", burst=1), *guards)
     call = as_core_task if revision == R4 else as_extension_task
     async with back.server.running(), front.server.running():
-        assert back.server.tasks is not None
-        assert front.server.tasks is not None
-        durable, others = back.server.tasks.tasks.durable, front.server.tasks.tasks.durable
+        assert back.server.dispatcher.tasks is not None
+        assert front.server.dispatcher.tasks is not None
+        durable, others = (
+            back.server.dispatcher.tasks.tasks.durable,
+            front.server.dispatcher.tasks.tasks.durable,
+        )
         assert durable is not None
         assert others is not None
         serving = asyncio.create_task(durable.serve(2))
@@ -769,7 +772,7 @@ async def test_no_version_of_a_mounted_tool_walks_around_the_guards_in_front(
         assert [one[1:3] for one in nosy.seen] == [("far_drop", "far_drop")]
         listed = {tool["name"] for tool in (await peer.result("tools/list"))["tools"]} if behind else set()
         assert "far_drop" not in listed
-    await home.stop()
+    await home.lifecycle.stop()
 
 
 @pytest.mark.parametrize("revision", ALL)

@@ -47,7 +47,7 @@ class Home:
             rights: dict[str, Any] = {"scopes": ["admin"]} if name == "secret" else {}
             server.add_prompt(get, name=name, **rights)
             server.add_resource(f"x://{name}", read, name=name, **rights)
-            server.add_resource_template(f"t://{name}/{{id}}", read_one, name=f"{name}s", **rights)
+            server.add_resource(f"t://{name}/{{id}}", read_one, name=f"{name}s", **rights)
             server.completion(ref=name, argument="kind")(values)
             server.completion(ref=f"t://{name}/{{id}}", argument="id")(values)
 
@@ -169,7 +169,7 @@ def guarded(
         one = Cell(kind, place, revision, *guards)
         async with one.server.running():
             await scenario(one)
-        await one.home.server.stop()
+        await one.home.server.lifecycle.stop()
 
     cell()
 
@@ -330,7 +330,7 @@ def test_a_right_by_address_is_one_decision(kind: str, place: str, revision: str
             for one in ("ann", "bob"):
                 server.add_resource(f"own://{one}", read, name=one, auth=owns)
         else:
-            server.add_resource_template("own://{id}", read_one, name="own", auth=owns)
+            server.add_resource("own://{id}", read_one, name="own", auth=owns)
         cell.kind = "own"
         for reader in ("ann", "bob"):
             readable = set[str]()

@@ -49,7 +49,7 @@ class Home:
             rights: dict[str, Any] = {"scopes": ["admin"]} if name == "secret" else {}
             server.add_prompt(handler, name=name, **rights)
             server.add_resource(f"x://{name}", handler, name=name, **rights)
-            server.add_resource_template(f"t://{name}/{{id}}", _with_id(handler), name=f"{name}s", **rights)
+            server.add_resource(f"t://{name}/{{id}}", _with_id(handler), name=f"{name}s", **rights)
 
 
 def _with_id(handler: Callable[[], Awaitable[str]]) -> Callable[..., Awaitable[str]]:
@@ -120,7 +120,7 @@ def guarded(
         one = Cell(kind, place, revision, *guards)
         async with one.server.running():
             await scenario(one)
-        await one.home.server.stop()
+        await one.home.server.lifecycle.stop()
 
     cell()
 

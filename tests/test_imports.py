@@ -58,14 +58,15 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.input_requests.client_requests": frozenset({"cluster"}),  # steps that are run once
     "dovetail.server.tasks.task_runner": frozenset({"cluster"}),  # tasks that outlive their worker
     "dovetail.server.store_choice": frozenset({"stores"}),  # the store that a URL names
-    # Server.mount, from_openapi, add_tools
-    "dovetail.server.composition": frozenset({"gateway", "openapi", "integrations"}),
-    # Server(auth=…); a client that breaks a rule; Server.metrics; calls exactly once
-    "dovetail.server.server": frozenset({"auth", "middleware", "telemetry", "cluster", "extensions"}),
-    "dovetail.server.registry.decorators": frozenset({"extensions"}),  # tools with a page
+    "dovetail.server.composition": frozenset({"gateway"}),  # the types of what is mounted
+    "dovetail.server.registry.registry": frozenset({"gateway"}),  # the type of the views
+    # Server(auth=…); a client that breaks a rule; Server.metrics; stores; Server.mount, from_openapi
+    "dovetail.server.server": frozenset(
+        {"auth", "middleware", "telemetry", "cluster", "extensions", "gateway", "openapi", "integrations"}
+    ),
+    "dovetail.server.dispatcher": frozenset({"telemetry"}),  # the type of the metrics
     # contract="mcp.lock"; as above; Client(extensions=…)
     "dovetail.client.client_config": frozenset({"manifest", "telemetry", "extensions"}),
-    "dovetail.server.execution": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
     "dovetail.server.resource_readers": frozenset({"transports"}),  # UrlResource fetches over HTTP
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.connectors": frozenset({"transports"}),  # Client's choice of a transport

@@ -88,7 +88,7 @@ def test_what_is_listed_is_what_may_be_used(place: str, revision: str) -> None:
                 found = await listed(peer, "resources/list", "resources", "uri")
                 assert found == await usable(peer, "resources/read", "uri", uris)
                 assert not tools & (disabled | unadmitted)
-            await home.stop()
+            await home.lifecycle.stop()
 
         scenario()
 

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,40 +142,51 @@ CONTEXT = [
 ]
 
 SERVER = [
-    "add_capability",
     "add_method",
     "add_notification",
     "add_prompt",
     "add_resource",
-    "add_resource_template",
     "add_tool",
     "add_tools",
     "asgi",
+    "call_tool",
     "completion",
+    "dispatcher",
+    "extensions",
+    "from_fastapi",
+    "from_openapi",
+    "get_prompt",
     "handle",
+    "health",
     "hide",
+    "instructions",
+    "lifecycle",
+    "limits",
     "method",
+    "metrics",
+    "middleware",
+    "mount",
+    "name",
     "notify_resource_updated",
+    "on_event",
     "prompt",
-    "prompts",
-    "remove_method",
+    "read_resource",
+    "registry",
     "remove_prompt",
     "remove_resource",
-    "remove_resource_template",
     "remove_tool",
     "resource",
-    "resource_templates",
-    "resources",
-    "respond",
+    "restrict",
     "route",
     "run",
     "running",
     "search",
     "serve",
-    "start",
-    "stop",
+    "subscriptions",
     "tool",
-    "tools",
+    "transform",
+    "version",
+    "watch",
 ]
 
 
@@ -443,7 +456,21 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_contexts_and_servers_have_what_was_promised() -> None:
     public = {name for name in dir(dovetail.Context) if not name.startswith("_")}
     assert public == {*CONTEXT, "close"}
-    assert set(SERVER) <= set(dir(dovetail.Server))
+    assert {name for name in dir(dovetail.Server("x")) if not name.startswith("_")} == set(SERVER)
+    assert len(SERVER) <= 45
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_every_public_name_of_a_server_is_documented(name: str) -> None:
+    documented = inspect.getdoc(getattr(dovetail.Server, name, None))
+    annotated = re.search(rf'^    {name}: \w+\n    """', inspect.getsource(dovetail.Server), re.MULTILINE)
+    assert documented or annotated
+
+
+def test_the_help_of_a_server_prints_no_table_of_revisions() -> None:
+    text = pydoc.plain(pydoc.render_doc(dovetail.Server))
+    assert "mappingproxy" not in text
+    assert "2024-11-05" not in text
 
 
 @pytest.mark.parametrize("statement", ["import dovetail", "from dovetail import Context, Server, ToolError"])

@@ -144,7 +144,7 @@ if __name__ == "__main__":
     if "BENCH_KEYS" in os.environ:
         from dovetail.auth import JwtVerifier
 
-        server.auth = JwtVerifier(
+        server.dispatcher.auth = JwtVerifier(
             issuer="https://id.example", audience="https://bench.example/mcp", keys=os.environ["BENCH_KEYS"]
         )
     if "BENCH_BEHIND" in os.environ:
@@ -154,7 +154,7 @@ if __name__ == "__main__":
     if "BENCH_STORE" in os.environ:
         from dovetail.stores import SqliteStore
 
-        server.use_store(SqliteStore(os.environ["BENCH_STORE"]))
+        server.lifecycle.use_store(SqliteStore(os.environ["BENCH_STORE"]))
         server.add_tool(touch)
     if sys.argv[1] == "stdio":
         server.run()

@@ -385,7 +385,7 @@ def extra_prompt() -> str:
 @server.tool
 def test_trigger_tool_change() -> str:
     """Add a tool, or remove it again; ``list_changed`` is sent automatically."""
-    if "extra_tool" in server.tools:
+    if "extra_tool" in server.registry.tools:
         server.remove_tool("extra_tool")
     else:
         server.add_tool(extra_tool)
@@ -395,7 +395,7 @@ def test_trigger_tool_change() -> str:
 @server.tool
 def test_trigger_prompt_change() -> str:
     """Add a prompt, or take it away again."""
-    if "extra_prompt" in server.prompts:
+    if "extra_prompt" in server.registry.prompts:
         server.remove_prompt("extra_prompt")
     else:
         server.add_prompt(extra_prompt)

@@ -46,8 +46,8 @@ def test_without_a_common_name_another_one_counts_and_without_any_it_is_nobody()
 async def test_a_server_that_verifies_does_not_listen_where_nobody_can_be_verified() -> None:
     server = Server("x", "1", auth=StaticTokens({"t": "ann"}))
     with pytest.raises(TransportError, match="client certificates"):
-        await tcp.listen(server)
-    listener = await tcp.listen(server, allow_anonymous=True)
+        await tcp.listen(server.dispatcher)
+    listener = await tcp.listen(server.dispatcher, allow_anonymous=True)
     await listener.close()
 
 
@@ -112,7 +112,7 @@ async def test_a_client_certificate_says_who_calls_over_tcp(tmp_path: Path) -> N
     ours.verify_mode = ssl.CERT_REQUIRED
     theirs = ssl.create_default_context(cafile=str(authority.path))
     theirs.load_cert_chain(authority.certificate("robot"))
-    listener = await tcp.listen(server, ssl=ours)
+    listener = await tcp.listen(server.dispatcher, ssl=ours)
     try:
         reader, writer = await asyncio.open_connection(
             *listener.address[:2], ssl=theirs, server_hostname="localhost"

@@ -309,7 +309,7 @@ async def test_introspected_tokens_are_bound_likewise() -> None:
             endpoint=f"{provider.url}/introspect", client_id="us", client_secret="s", audience=AUDIENCE
         )
         server = behind()
-        server.auth = auth
+        server.dispatcher.auth = auth
         async with served(server) as site:
             assert (await send(site, "opaque", None, "Bearer")).status == 401
             assert (await send(site, "opaque", proof("opaque"))).status == 200
@@ -345,7 +345,7 @@ def test_our_client_with_dpop_is_let_in_by_our_server(revision: str, verifier: s
                     audience=url,
                 )
             server = behind()
-            server.auth = auth
+            server.dispatcher.auth = auth
             async with served(server, port=int(url.split(":")[2].removesuffix("/mcp"))):
                 for inner in (
                     OAuth(store=MemoryTokens(), open_browser=come_back),

@@ -154,8 +154,8 @@ async def test_without_a_store_the_memory_for_logins_is_bounded_and_no_handlers(
     async with visitor(userinfo=None) as one:  # each login is somebody of its own
         given = [(await logged_in(one))[1]["access_token"] for _ in range(5)]
         assert [await one.accepted(each) for each in given] == [False] * 2 + [True] * 3
-        assert isinstance(one.server.state_store, MemoryStore)
-        assert len(one.server.state_store) == 0
+        assert isinstance(one.server.lifecycle.state_store, MemoryStore)
+        assert len(one.server.lifecycle.state_store) == 0
 
 
 def test_what_may_be_kept_fits_a_store_in_memory() -> None:

@@ -66,7 +66,7 @@ def offering(components: list[dict[str, Any]], restricted: dict[str, list[str]])
             options["auth"] = lambda principal, who=wanted["who"]: principal == who
         server.add_tool(nothing, name=f"n{number}", **options)
         server.add_resource(f"x://{number}", nothing, **options)
-        server.add_resource_template(f"t{number}://{{name}}", named, **options)
+        server.add_resource(f"t{number}://{{name}}", named, **options)
         server.add_prompt(named, name=f"n{number}", **options)
         for ref in (f"n{number}", f"t{number}://{{name}}"):
             server.completion(ref=ref, argument="name")(same)
@@ -211,7 +211,11 @@ async def test_what_is_restricted_is_private_in_caches_whatever_the_server_says(
     server = guarded()
     caller = Caller(server, ann("a", "b"))
     assert (await caller.result("resources/read", uri="x://scoped"))["cacheScope"] == "private"
-    assert (await Peer(server).result("prompts/list"))["cacheScope"] == "public" if server.prompts else True
+    assert (
+        (await Peer(server).result("prompts/list"))["cacheScope"] == "public"
+        if server.registry.prompts
+        else True
+    )
     assert (await caller.result("tools/list"))["cacheScope"] == "private"
     assert (await Peer(server).result("tools/list"))["cacheScope"] == "private"
 
@@ -294,7 +298,7 @@ async def test_no_name_of_another_kind_completes_what_is_not_for_the_caller(
     server = Server("closed", "1")
     server.add_prompt(hidden, scopes=["admin"])
     server.add_tool(hidden, name="wipe", description="d", scopes=["admin"])
-    server.add_resource_template("secret://{id}", secret, scopes=["admin"])
+    server.add_resource("secret://{id}", secret, scopes=["admin"])
     for ref, argument in (("hidden", "value"), ("wipe", "value"), ("secret://{id}", "id")):
         server.completion(ref=ref, argument=argument)(values)
     argument = {"name": "id" if "{" in name else "value", "value": ""}

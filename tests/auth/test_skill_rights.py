@@ -89,7 +89,7 @@ async def test_a_missing_scope_is_named_and_a_denied_skill_does_not_exist(root: 
     assert reply["error"]["data"]["requiredScopes"] == ["a"]
     for method in ("skills/get", "resources/read"):
         assert await kind(peer, method, uri="skill://team/two/SKILL.md") == "resource_not_found"
-    assert server.component_scopes() == {"a"}
+    assert server.registry.scopes() == {"a"}
     assert await usable(Caller(server, ann("a"))) == {"one", "three"}
 
 

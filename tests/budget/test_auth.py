@@ -63,7 +63,7 @@ def token(auth: Any) -> dict[str, str]:
 
 async def modern_calls(face: str, auth: Any, given: dict[str, str] | None = None) -> list[str]:
     server = serving(1)
-    server.auth = auth
+    server.dispatcher.auth = auth
     measured = Measured(server, face)
     for _ in range(3):
         message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
@@ -75,7 +75,7 @@ async def modern_calls(face: str, auth: Any, given: dict[str, str] | None = None
 
 async def session_calls(face: str, auth: Any, given: dict[str, str] | None = None) -> list[str]:
     server = serving(1)
-    server.auth = auth
+    server.dispatcher.auth = auth
     measured = Measured(server, face)
     params = {
         "protocolVersion": "2025-11-25",

@@ -63,7 +63,7 @@ async def test_a_hop_on_one_revision_stays_within_its_budget() -> None:
     assert len(through) - len(behind) - len(in_front) <= HOP, "\n".join(through)
 
 
-LIST = 230
+LIST = 240
 """For ten pages of a hundred tools each, of a hundred servers."""
 
 
@@ -115,8 +115,8 @@ async def test_a_list_of_a_hundred_servers_is_kept_until_one_of_them_changes() -
             begun = time.process_time()
             assert await listed(front) == 1_000
             took = min(took, time.process_time() - begun)
-        assert isinstance(front.composition, Mounts)
-        part = front.composition.mounts[42].part
+        assert isinstance(front.registry.composition, Mounts)
+        part = front.registry.composition.mounts[42].part
         assert isinstance(part, ServerProvider)
         part.server.add_tool(lambda: "", name="late", description="d")
         assert await listed(front) == 1_001

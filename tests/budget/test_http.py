@@ -107,7 +107,7 @@ class Builtin:
     """An app of the built-in server, without sockets."""
 
     def __init__(self, server: Server) -> None:
-        self.app = HttpApp(server, HttpOptions())
+        self.app = HttpApp(server.dispatcher, HttpOptions())
         self._table = ConnectionTable(self.app, "http", self.app.options, 64 << 10)
         self._wires: list[tuple[Wire, HttpConnection]] = []
 

@@ -39,7 +39,7 @@ def serving(*middleware: Any, **options: Any) -> Server:
 
 
 def one_call() -> Call:
-    codec = Server("x").admission.codecs[MODERN]
+    codec = Server("x").dispatcher.admission.codecs[MODERN]
     return Call(
         id=1, method="tools/call", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
         principal=Principal("ann", "https://id.example"),

@@ -62,7 +62,7 @@ HEAD = (b"POST /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nContent-Type: application
 async def main():
     address = BindAddress(port=0)
     bound = address.listen()
-    http = HttpServer(HttpApp(server, HttpOptions()), address, bound)
+    http = HttpServer(HttpApp(server.dispatcher, HttpOptions()), address, bound)
     async def talk():
         reader, writer = await asyncio.open_connection(*bound.getsockname()[:2])
         writer.write(HEAD + BODY)

@@ -43,10 +43,10 @@ async def cost(server: Server, era: str) -> list[str]:
         message = (request if era == "legacy" else modern)(
             "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}
         )
-        asked = server.store.asked if isinstance(server.store, Counting) else 0
+        asked = server.lifecycle.store.asked if isinstance(server.lifecycle.store, Counting) else 0
         await measured.post(message, headers or modern_headers(message))
-    if isinstance(server.store, Counting):
-        assert server.store.asked == asked, "the call asked nothing of the store"
+    if isinstance(server.lifecycle.store, Counting):
+        assert server.lifecycle.store.asked == asked, "the call asked nothing of the store"
     await measured.app.app.state.stop()
     return measured.calls
 
@@ -58,7 +58,7 @@ def test_a_call_that_touches_no_state_costs_the_same_with_a_store(era: str, tmp_
         without = await cost(serving(2), era)
         for store in (Counting(), SqliteStore(tmp_path / "s.db")):
             kept = serving(2)
-            kept.use_store(store)
+            kept.lifecycle.use_store(store)
             with_store = await cost(kept, era)
             assert len(with_store) <= len(without) + MORE, sorted(set(with_store) - set(without))
 

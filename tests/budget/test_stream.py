@@ -47,7 +47,7 @@ class Stream:
         self.calls: list[str] = []
         self.tasks = 0
         self._pipe = Pipe()
-        self._duplex = accept(server)
+        self._duplex = accept(server.dispatcher)
         self._link = LineLink(self._duplex, server.limits)
         self._link.attach(self._pipe, self._pipe)
 

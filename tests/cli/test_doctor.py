@@ -64,7 +64,7 @@ async def test_every_row_of_the_workarounds_is_shown_on_or_off_and_how_often_it_
         for _ in range(2):
             await asyncio.to_thread(main, ["doctor", url, "--json"])
             found = json.loads(capsys.readouterr().out)["findings"]
-        assert server.hub.sessions == 0
+        assert server.subscriptions.hub.sessions == 0
     shown = [(one["detail"], one["state"]) for one in found if one["check"] == "workarounds"]
     assert [detail.split(":")[0] for detail, _ in shown] == [workaround.name for workaround in WORKAROUNDS]
     assert {detail.split(":")[0] for detail, state in shown if state == "ok"} == set(on)

@@ -424,8 +424,8 @@ def test_servers_are_found_by_name_and_made_by_factories(tmp_path: Path) -> None
     path.write_text(
         "from dovetail import Server\na = Server('a')\nb = Server('b')\nalias = a\ndef make(): return Server('c')\n"
     )
-    assert target.load(f"{path}:a").info.name == "a"
-    assert target.load(f"{path}:make").info.name == "c"
+    assert target.load(f"{path}:a").dispatcher.info.name == "a"
+    assert target.load(f"{path}:make").dispatcher.info.name == "c"
     with pytest.raises(target.TargetError, match="nope"):
         target.load(f"{path}:nope")
 
@@ -433,14 +433,14 @@ def test_servers_are_found_by_name_and_made_by_factories(tmp_path: Path) -> None
 def test_one_server_under_two_names_is_one_server(tmp_path: Path) -> None:
     path = tmp_path / "aliased.py"
     path.write_text("from dovetail import Server\nserver = Server('a')\nmcp = server\n")
-    assert target.load(str(path)).info.name == "a"
+    assert target.load(str(path)).dispatcher.info.name == "a"
 
 
 def test_a_file_named_like_a_module_hides_nothing(tmp_path: Path) -> None:
     path = tmp_path / "json.py"
     path.write_text("import sys\nfrom dovetail import Server\nserver = Server(__name__)\n")
     before = sys.modules["json"]
-    assert target.load(str(path)).info.name != "json"
+    assert target.load(str(path)).dispatcher.info.name != "json"
     assert sys.modules["json"] is before
 
 

@@ -351,7 +351,7 @@ async def test_draining_lets_calls_finish() -> None:
 async def test_a_client_that_listens_has_nothing_under_way_and_closes_at_once() -> None:
     server = make_server()
     client = await Client(server, revision="2026-07-28", on_list_changed=lambda _: None).open()
-    await until(lambda: server.listening)
+    await until(lambda: server.subscriptions.listening)
     assert client.pending == 0
     async with asyncio.timeout(HANG):
         await client.close(drain=2 * HANG)

@@ -42,7 +42,7 @@ async def target(transport: str) -> AsyncIterator[Any]:
         elif transport == "stdio":
             yield [sys.executable, "-m", "dovetail.cli.main", "run", FILE]
         elif transport == "tcp":
-            listener = await tcp.listen(build())
+            listener = await tcp.listen(build().dispatcher)
             stack.push_async_callback(listener.close)
             yield "tcp://{}:{}".format(*listener.address[:2])
         else:

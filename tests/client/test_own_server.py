@@ -81,7 +81,7 @@ async def test_over_streamable_http(revision: str) -> None:
 async def test_over_tcp(revision: str) -> None:
     from dovetail.transports import tcp
 
-    listener = await tcp.listen(make_server())
+    listener = await tcp.listen(make_server().dispatcher)
     host, port = listener.address[:2]
     async with client(f"tcp://{host}:{port}", revision, **CALLBACKS) as connected:
         await exercise(connected, revision)
@@ -93,7 +93,7 @@ async def test_over_a_unix_socket(tmp_path: Path) -> None:
     from dovetail.transports import tcp
 
     path = str(tmp_path / "s")
-    listener = await tcp.listen(make_server(), path=path)
+    listener = await tcp.listen(make_server().dispatcher, path=path)
     async with client(f"unix:{path}", "2026-07-28", **CALLBACKS) as connected:
         await exercise(connected, "2026-07-28")
     await listener.close()
@@ -117,7 +117,7 @@ async def reached_over(link: str, server: Server) -> AsyncIterator[Any]:
     if link == "memory":
         yield server
     elif link == "tcp":
-        listener = await tcp.listen(server)
+        listener = await tcp.listen(server.dispatcher)
         host, port = listener.address[:2]
         yield f"tcp://{host}:{port}"
         await listener.close()

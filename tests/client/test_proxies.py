@@ -236,7 +236,7 @@ async def secured(scheme: str, authority: Authority) -> AsyncIterator[str]:
     if scheme == "tls":
         from dovetail.transports import tcp
 
-        listener = await tcp.listen(build(), ssl=authority.server("127.0.0.1"))
+        listener = await tcp.listen(build().dispatcher, ssl=authority.server("127.0.0.1"))
         try:
             yield f"tls://127.0.0.1:{listener.address[1]}"
         finally:

@@ -209,13 +209,13 @@ async def test_array_params_of_a_method_of_the_protocol_are_refused(method: str)
             await client.request(method, [1])
     session = open_session(server)
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": [1]}
-    refused = server.admission.admit(decode(json.dumps(message).encode()), session)
+    refused = server.dispatcher.admission.admit(decode(json.dumps(message).encode()), session)
     assert isinstance(refused, Rejection)
     assert json.loads(refused.body)["error"]["code"] == -32602
 
 
 def open_session(server: Server) -> Session:
-    codec = server.admission.codecs["2024-11-05"]
+    codec = server.dispatcher.admission.codecs["2024-11-05"]
     return Session(revision=codec.revision, codec=codec, capabilities=ClientCapabilities({}), phase="ready")
 
 

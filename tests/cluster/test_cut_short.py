@@ -126,7 +126,7 @@ async def test_a_server_that_stops_while_the_end_of_a_task_is_kept_says_nothing_
     async with two.server.running():
         task = await two.peer().result("tasks/get", taskId=id)
         assert (task["status"], task.get("error")) == (status, None)
-        assert (await two.server.store.scan("work") if two.server.store else None) == []
+        assert (await two.server.lifecycle.store.scan("work") if two.server.lifecycle.store else None) == []
     assert (one.runs, two.runs) == (1 if tool == "render" else 0, 0)
 
 

@@ -125,7 +125,7 @@ async def test_a_server_hears_that_roots_have_changed() -> None:
     server, _ = make()
     heard: list[Session] = []
 
-    @server.on_roots_changed
+    @server.dispatcher.custom_methods.on_roots_changed
     async def changed(session: Session) -> None:
         heard.append(session)
         raise RuntimeError("logged, and nothing else")
@@ -180,7 +180,7 @@ async def test_a_server_ends_in_order_and_keeps_its_sessions(
 async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_if_not() -> None:
     server, _ = make()
     clock = FakeTime()
-    server.clock = clock.time
+    server.dispatcher.clock = clock.time
     async with served(server, session_ping_interval=300, sse_ping_interval=0.05) as site:
         session, _ = await Web(site).initialize(NEWEST)
         connection, events = await stream(site, session)
@@ -203,7 +203,7 @@ async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_
 async def test_a_session_that_nobody_uses_after_initialize_ends() -> None:
     server, _ = make()
     clock = FakeTime()
-    server.clock = clock.time
+    server.dispatcher.clock = clock.time
     async with served(server, sse_ping_interval=0.05) as site:
         session, _ = await Web(site).initialize(NEWEST)
         forgotten = (await post(site, None, INITIALIZE)).headers["mcp-session-id"]

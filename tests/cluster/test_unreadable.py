@@ -118,7 +118,7 @@ def test_a_task_that_cannot_be_read_keeps_nobody_from_those_that_can(
         await store.put(key, dead)
         await store.put(f"{WORK}/{task.id}", key.encode())
         server = shop(SqliteStore(tmp_path / "state.db"), ran)
-        server.enable_tasks()
+        server.dispatcher.enable_tasks()
         async with server.running():
             await until(lambda: ran == ["tea"])
             # Nobody who cannot read it holds it: a process that can may take it up.

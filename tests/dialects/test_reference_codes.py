@@ -322,8 +322,8 @@ def same(error: dict[str, Any], code: int) -> None:
 
 @asynccontextmanager
 async def wire(server: Server, *, initialized: bool = True) -> AsyncIterator[Wire]:
-    async with lifespan(server):
-        listener = await tcp.listen(server)
+    async with lifespan(server.dispatcher):
+        listener = await tcp.listen(server.dispatcher)
         reader, writer = await asyncio.open_connection(*listener.address[:2], limit=1 << 20)
         connection = Wire(reader, writer)
         if initialized:
@@ -518,7 +518,7 @@ REGISTERED: dict[int, Callable[[Server], object]] = {
     -32011: lambda server: server.add_tool(text, name="x", description="x" * 10_001),
     -32018: lambda server: server.add_resource("x://new", text, mime_type="text"),
     -32026: lambda server: server.add_resource("x://slow", text),
-    -32030: lambda server: server.add_resource_template("x://{a}{b}", text),
+    -32030: lambda server: server.add_resource("x://{a}{b}", text),
     -32040: lambda server: server.add_tool(name="x", handler=lambda given: "", input_schema=NO_SCHEMA),
 }
 """What fails at registration, before there is a client."""

@@ -77,7 +77,7 @@ async def test_a_subscription_that_fails_has_its_own_code() -> None:
     assert await peer.result("resources/subscribe", uri="shop://1/price") == {}
     another = await peer.error("resources/subscribe", uri="shop://2/price")
     assert (another["code"], another["message"]) == (-32006, "Subscription failed")
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -86,7 +86,7 @@ async def test_work_that_is_cancelled_inside_of_a_tool_has_its_own_code() -> Non
     error = await Peer(server, "2025-11-25").error("tools/call", name="cancels")
     assert (error["code"], error["message"]) == (-32033, "Tool execution cancelled")
     assert error["data"]["tool"] == "cancels"
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -101,7 +101,7 @@ async def test_a_list_of_one_page_takes_no_cursor_and_an_offset_is_checked() -> 
     official = Server("x", "1")
     official.add_tool(name="raw", input_schema={"type": "object"}, handler=lambda given: "")
     assert len((await Peer(official, "2025-11-25").result("tools/list", offset="x"))["tools"]) == 1
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 REFS: list[dict[str, str]] = [
@@ -127,7 +127,7 @@ async def test_a_bad_argument_of_a_completion_has_its_code_however_the_reference
         given: dict[str, Any] = {key: ref, "argument": argument}
         error = await peer.error("completion/complete", **given)
         assert (error["code"], error["message"]) == (-32112, "Invalid completion argument"), argument
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -135,7 +135,7 @@ async def test_a_request_before_initialized_is_refused() -> None:
     server = shop()
     session = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}}  # fmt: skip
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     reader, writer = await asyncio.open_connection(*listener.address[:2])
 
     async def ask(message: dict[str, Any]) -> Any:
@@ -181,7 +181,7 @@ async def test_a_completion_has_a_label_for_each_value(given: str) -> None:
                 {"value": "OM", "label": "Oman"},
                 {"value": "NO", "label": "Norway"},
             ]
-        await server.stop()
+        await server.lifecycle.stop()
 
 
 @run
@@ -195,7 +195,7 @@ async def test_labels_that_do_not_fit_the_values_are_a_failure() -> None:
     argument, ref = {"name": "country", "value": ""}, {"type": "ref/prompt", "name": "plan"}
     error = await Peer(server, "2025-11-25").error("completion/complete", ref=ref, argument=argument)
     assert error["code"] == -32113
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @pytest.mark.parametrize(("temperature", "good"), [(0.0, True), (2.0, True), (-0.1, False), (2.1, False)])
@@ -210,7 +210,7 @@ async def test_a_temperature_is_between_0_and_2(temperature: float, good: bool) 
         assert "result" in reply
     else:
         assert (reply["error"]["code"], reply["error"]["message"]) == (-32048, "Invalid model preferences")
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -230,7 +230,7 @@ async def test_the_answers_of_a_batch_have_the_order_of_its_requests() -> None:
         first.set()
         return "fast"
 
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     reader, writer = await asyncio.open_connection(*listener.address[:2])
 
     def call(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -297,7 +297,7 @@ async def test_a_raw_schema_takes_a_text_as_long_as_a_message_may_be(dialect: st
     server.add_tool(
         name="length", description="Count", input_schema=schema, handler=lambda given: str(len(given["text"]))
     )
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     try:
         host, port = listener.address[:2]
         patient = Timeouts(connect=HANG, idle=None, total=HANG)

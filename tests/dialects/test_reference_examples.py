@@ -98,8 +98,8 @@ class WebListener(Listener):
 
 @asynccontextmanager
 async def over_tcp(server: Server, listener: WebListener) -> AsyncIterator[Any]:
-    async with lifespan(server):
-        bound = await tcp.listen(server)
+    async with lifespan(server.dispatcher):
+        bound = await tcp.listen(server.dispatcher)
         yield await tcp.connect(listener, *bound.address[:2])
         await bound.close()
 

@@ -79,7 +79,7 @@ async def connected(
 ) -> tuple[RawClient, Duplex]:
     """A raw client and the server's duplex, joined in memory."""
     client = RawClient(revision, **options)
-    duplex = accept(service, grace=0.2)
+    duplex = accept(getattr(service, "dispatcher", service), grace=0.2)
     memory.connect(client, duplex, limits=limits or service.limits)
     if open and not client.modern:
         await client.open()

@@ -24,8 +24,8 @@ from .parrot import call, said
 
 @asynccontextmanager
 async def listening(server: Server, **options: Any):  # type: ignore[no-untyped-def]
-    async with lifespan(server):
-        listener = await tcp.listen(server, **options)
+    async with lifespan(server.dispatcher):
+        listener = await tcp.listen(server.dispatcher, **options)
         try:
             yield listener
         finally:
@@ -102,7 +102,7 @@ async def test_a_handler_that_never_returns_is_stopped_by_its_timeout() -> None:
         return ""
 
     client = RawClient(MODERN)
-    duplex = accept(server)
+    duplex = accept(server.dispatcher)
     memory.connect(client, duplex)
     result = await client.request("tools/call", call("forever"))
     assert result["isError"] is True
@@ -126,7 +126,7 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_hold_up_the_end(
         return ""
 
     client = RawClient(MODERN)
-    duplex = accept(server)
+    duplex = accept(server.dispatcher)
     memory.connect(client, duplex)
     client.start("tools/call", call("stubborn"))
     await client.request("tools/list")
@@ -145,7 +145,7 @@ async def test_a_client_that_answers_something_else_gets_an_error_result_and_goe
 
     answers = {"roots/list": lambda params: {"roots": "none"}}
     client = RawClient("2025-06-18", answers=answers)
-    duplex = accept(server)
+    duplex = accept(server.dispatcher)
     memory.connect(client, duplex)
     await client.open()
     answer = await client.response(client.start("tools/call", call("ask")))
@@ -161,7 +161,7 @@ def test_a_message_over_the_limit_has_the_number_of_its_dialect(dialect: str, co
     async def scenario() -> None:
         server = Server("t", dialect=dialect, limits=Limits(max_message_bytes=2000))
         client = RawClient("2024-11-05", check=False)
-        duplex = accept(server)
+        duplex = accept(server.dispatcher)
         memory.connect(client, duplex, limits=server.limits)
         await client.open()
         client.send_bytes(b'{"x":"' + b"x" * 3000 + b'"}')
@@ -179,7 +179,7 @@ def test_a_message_over_the_limit_has_the_number_of_its_dialect(dialect: str, co
 async def test_listeners_that_do_not_read_cannot_make_the_server_grow() -> None:
     server = build(limits=Limits(max_write_buffer_bytes=2000))
     client = RawClient(MODERN)
-    duplex = accept(server)
+    duplex = accept(server.dispatcher)
     memory.connect(client, duplex, limits=server.limits)
     client.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     await client.notification("notifications/subscriptions/acknowledged")
@@ -236,12 +236,12 @@ garbage = st.one_of(
 @given(messages=st.lists(garbage, max_size=8))
 def test_after_any_garbage_the_next_request_is_served(revision: str, messages: list[bytes]) -> None:
     async def scenario() -> None:
-        async with lifespan(SERVER):
+        async with lifespan(SERVER.dispatcher):
             await conversation()
 
     async def conversation() -> None:
         client = RawClient(revision, check=False)
-        duplex = accept(SERVER)
+        duplex = accept(SERVER.dispatcher)
         memory.connect(client, duplex)
         await client.open()
         for message in messages:

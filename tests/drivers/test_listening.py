@@ -27,12 +27,12 @@ def listen(id: int | str, **wishes: Any) -> bytes:
 @run
 async def test_a_server_that_stops_completes_its_listen_streams_and_cancels_them() -> None:
     server, listener = Server("s"), Listener()
-    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    duplex = Duplex(Endpoint(server.dispatcher.admission, server.limits), server.dispatcher)
     link, _ = connect(listener, duplex)
     for id in (7, "seven"):
         link.send(listen(id))
         assert (await listener.next())["method"] == "notifications/subscriptions/acknowledged"
-    server.end_listening()
+    server.subscriptions.end_listening()
     said = [await listener.next() for _ in range(4)]
     for message in said:
         validate(message, "2026-07-28")
@@ -49,7 +49,7 @@ async def test_a_server_that_stops_completes_its_listen_streams_and_cancels_them
 @run
 async def test_a_listen_that_is_refused_is_not_cancelled_on_top() -> None:
     server, listener = Server("s"), Listener()
-    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    duplex = Duplex(Endpoint(server.dispatcher.admission, server.limits), server.dispatcher)
     link, _ = connect(listener, duplex)
     link.send(listen(1, taskIds=["x"]))
     assert (await listener.next())["error"]["code"] == -32021
@@ -62,7 +62,7 @@ async def test_a_listen_that_is_refused_is_not_cancelled_on_top() -> None:
 @run
 async def test_streams_that_leak_on_a_pipe_are_refused_until_one_is_left() -> None:
     server, listener = Server("s", limits=Limits(max_streams=2)), Listener()
-    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    duplex = Duplex(Endpoint(server.dispatcher.admission, server.limits), server.dispatcher)
     link, _ = connect(listener, duplex)
     for id in (1, 2):
         link.send(listen(id))

@@ -31,8 +31,8 @@ async def test_what_a_client_does_not_read_is_logged_and_counted(caplog: pytest.
         return metrics.read(COUNTED, method=UPDATED)
 
     caplog.set_level(logging.WARNING, "dovetail")
-    async with lifespan(server):
-        listener = await tcp.listen(server)
+    async with lifespan(server.dispatcher):
+        listener = await tcp.listen(server.dispatcher)
         client = socket.create_connection(listener.address[:2])
         client.setblocking(False)
         opened = {

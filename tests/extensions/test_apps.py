@@ -152,4 +152,4 @@ def test_an_app_that_no_host_should_take_is_refused(app: Any, words: str) -> Non
     server = Server("wrong")
     with pytest.raises(RegistrationError, match=words):
         server.tool(name="t", app=app, description="d")(lambda: None)
-    assert not server.tools
+    assert not server.registry.tools

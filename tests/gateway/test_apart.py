@@ -139,7 +139,7 @@ async def test_a_question_that_could_be_for_several_is_for_nobody() -> None:
         finally:
             await both.wait()
 
-    listener = await listen(server, "127.0.0.1", 0)
+    listener = await listen(server.dispatcher, "127.0.0.1", 0)
     target = f"tcp://127.0.0.1:{listener.address[1]}"
     proxy = Proxy(target, revision="2025-11-25", connections="principal")
     asked: list[str] = []

@@ -64,8 +64,8 @@ def steady(value: Any) -> Any:
 async def heard(server: Server, revision: str) -> list[Any]:
     """What a client that knows nothing but JSON is answered."""
     client, found = RawClient(revision, check=False), list[Any]()
-    async with lifespan(server):
-        memory.connect(client, accept(server))
+    async with lifespan(server.dispatcher):
+        memory.connect(client, accept(server.dispatcher))
         await client.open()
         for method, params in ASKED:
             answer = await client.response(client.start(method, params))

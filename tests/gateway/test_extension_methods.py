@@ -25,7 +25,7 @@ server.mount(inner, prefix="in")
 
 def acme(name: str = "inner") -> Server:
     server = Server(name)
-    server.add_capability(DO, {"fast": True})
+    server.dispatcher.add_capability(DO, {"fast": True})
 
     def do(params: dict[str, Any]) -> dict[str, Any]:
         return {"by": name, "got": params}
@@ -127,7 +127,7 @@ async def test_a_method_that_comes_or_goes_later_shows_and_notifications_are_hea
         assert await client.request("acme/late") == {"late": True}
         await client.notify("acme/seen", {"n": 1})
         assert await asyncio.wait_for(heard.get(), HANG) == {"n": 1}
-        inner.remove_method("acme/late")
+        inner.dispatcher.custom_methods.remove("acme/late")
         with pytest.raises(ProtocolError):
             await client.request("acme/late")
 

@@ -283,12 +283,12 @@ async def test_a_gateway_that_is_its_own_server_over_http_is_left_out() -> None:
         port = site.port
         proxy = Proxy(f"http://127.0.0.1:{port}/mcp", "again")
         own.mount(proxy, prefix="again")
-        await proxy.start()
+        await proxy.lifecycle.start()
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             assert [tool.name for tool in await client.list_tools()] == ["x"]
             assert (await client.call_tool("x")).text == "x"
         assert "proxy loop" in str(proxy.remote.problem)
-        await proxy.stop()
+        await proxy.lifecycle.stop()
 
 
 @run
@@ -305,7 +305,7 @@ async def test_two_gateways_behind_each_other_end() -> None:
         two.mount(proxies[1], prefix="one")
         async with asyncio.timeout(HANG):
             for proxy in proxies:
-                await proxy.start()
+                await proxy.lifecycle.start()
             async with Client(f"http://127.0.0.1:{first.port}/mcp") as client:
                 names = {tool.name for tool in await client.list_tools()}
                 assert {"a", "two_b"} <= names
@@ -314,7 +314,7 @@ async def test_two_gateways_behind_each_other_end() -> None:
                 with pytest.raises(DovetailError):
                     await client.call_tool("two_one_two_one_a")
         for proxy in proxies:
-            await proxy.stop()
+            await proxy.lifecycle.stop()
 
 
 @run

@@ -286,7 +286,7 @@ async def test_rights_of_the_child_hold_in_lists_and_calls() -> None:
     assert served is not None
     assert b"admin" in refused
     assert b'"secret"' in served
-    assert server.component_scopes() == {"admin"}
+    assert server.registry.scopes() == {"admin"}
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -495,7 +495,7 @@ async def test_a_call_is_made_once_though_both_servers_have_the_store(
     if behind:
         child = Proxy(child)
     for server in (child, parent):
-        server.use_store(SqliteStore(tmp_path / "store.db"))
+        server.lifecycle.use_store(SqliteStore(tmp_path / "store.db"))
     parent.mount(child, prefix=prefix)
     name = "work" if prefix is None else "c_work"
     async with asyncio.timeout(HANG), Client(parent) as client:
@@ -508,4 +508,4 @@ def test_what_cannot_be_mounted_is_refused_at_once(wrong: Any) -> None:
     server = Server("x")
     with pytest.raises(RegistrationError, match="mount needs a Server"):
         server.mount(wrong)
-    assert server.composition is None
+    assert server.registry.composition is None

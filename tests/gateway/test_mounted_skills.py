@@ -102,7 +102,7 @@ async def test_a_server_that_does_not_answer_is_left_out(
     outer.mount(inner, prefix="team")
     outer.mount(skilled(tmp_path / "other", "write"), prefix="other")
     async with Client(outer) as client:
-        inner.methods.pop("skills/list")
+        inner.dispatcher.methods.pop("skills/list")
         with caplog.at_level(logging.WARNING, "dovetail.gateway"):
             assert [skill.uri for skill in await client.list_skills()] == ["skill://other/write/SKILL.md"]
         assert "server left out of the skill list server=server 'inner'" in caplog.text

@@ -35,7 +35,7 @@ async def between(front: str, back: str, **options: Any) -> AsyncIterator[tuple[
 async def test_everything_without_questions_goes_through(front: str, back: str) -> None:
     async with between(front, back) as (client, server):
         assert (client.server_info.name, client.instructions) == ("behind", "ask first")  # pyright: ignore
-        assert {tool.name for tool in await client.list_tools()} == set(server.tools)
+        assert {tool.name for tool in await client.list_tools()} == set(server.registry.tools)
         assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
         assert (await client.call_tool("fail", check=False)).is_error
         assert [one.uri for one in await client.list_resources()] == ["note://one"]

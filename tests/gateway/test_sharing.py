@@ -90,7 +90,7 @@ def client_of(proxy: Proxy, revision: str, name: str, logs: list[str]) -> Client
 async def test_each_client_gets_its_own_questions_and_log_messages(front: str, back: str) -> None:
     names = ["ann", "bob", "cid"]
     server = asking(len(names))
-    listener = await listen(server, "127.0.0.1", 0)
+    listener = await listen(server.dispatcher, "127.0.0.1", 0)
     proxy = Proxy(f"tcp://127.0.0.1:{listener.address[1]}", revision=back)
 
     async def one(name: str) -> None:
@@ -132,7 +132,7 @@ async def test_connections_are_shared_if_the_server_behind_is_modern(
         peers.add(str(ctx.scope["client"]))
         return "seen"
 
-    listener = await listen(server, "127.0.0.1", 0)
+    listener = await listen(server.dispatcher, "127.0.0.1", 0)
     proxy = Proxy(f"tcp://127.0.0.1:{listener.address[1]}", revision=back, **options)
     async with Client(proxy):
         for _ in range(3):

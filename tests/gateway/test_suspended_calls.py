@@ -60,7 +60,7 @@ async def two(path: Path, *, mounted: bool = False) -> AsyncIterator[list[Web]]:
             parent = Server("parent", "1")
             parent.mount(front, prefix="old")
             front = parent
-        front.use_store(SqliteStore(path / "store.db"), keep_keys=True)
+        front.lifecycle.use_store(SqliteStore(path / "store.db"), keep_keys=True)
         fronts.append(front)
     ended.clear()
     async with served(fronts[0]) as first, served(fronts[1]) as second:

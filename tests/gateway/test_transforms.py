@@ -286,7 +286,7 @@ def test_a_choice_that_is_none_is_refused(wrong: str) -> None:
 async def test_a_store_that_comes_later_changes_nothing_of_what_is_shown() -> None:
     server = shop()
     server.transform(include=["buy"])
-    server.use_store(MemoryStore())
+    server.lifecycle.use_store(MemoryStore())
     async with Client(server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["buy"]
         with pytest.raises(ProtocolError, match="Unknown tool"):

@@ -172,7 +172,7 @@ class Front:
 
     async def call(self) -> Json:
         meta: Json = {"progressToken": "p"}
-        listener = await tcp.listen(self._proxy)
+        listener = await tcp.listen(self._proxy.dispatcher)
         self._reader, self._writer = await asyncio.open_connection(*listener.address)
         if self._revision == REVISIONS[-1]:
             names = {"logLevel": "debug", "clientCapabilities": CAN}

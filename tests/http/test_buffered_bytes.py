@@ -58,7 +58,7 @@ LARGE = modern("tools/call", {"name": "wait", "arguments": {"text": "x" * SIZE}}
 async def test_bodies_that_do_not_end_are_counted_and_given_back() -> None:
     server, gate = build(max_buffered_bytes=2 * SIZE)
     gate.set()
-    account = server.admission.shared.buffered_bytes
+    account = server.dispatcher.admission.shared.buffered_bytes
     async with served(server) as site:
         _, writer = await opened(site)
         writer.write(post(LARGE)[:-10])
@@ -83,7 +83,7 @@ async def test_a_body_in_chunks_is_counted_as_it_comes() -> None:
         writer.write(head + b"\r\n\r\n%x\r\n" % (len(body) + SIZE) + body + b" " * SIZE)
         assert b" 503 " in await reader.readline()
         writer.close()
-        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
+        await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use == 0)
 
 
 @run
@@ -92,13 +92,13 @@ async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
     async with served(server) as site:
         reader, writer = await opened(site)
         writer.write(post(LARGE))
-        await until(lambda: server.admission.shared.buffered_bytes.in_use > 0)
+        await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use > 0)
         refused = await Web(site).modern("tools/call", LARGE["params"])
         assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
         assert refused.headers["retry-after"] == "5"
         gate.set()
         assert b" 200 " in await reader.readline()
-        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
+        await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use == 0)
         writer.close()
 
 

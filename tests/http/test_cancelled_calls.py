@@ -158,7 +158,7 @@ async def test_they_have_one_total_however_their_clients_have_left(
 ) -> None:
     store = MemoryStore() if leave is by_leaving_a_call_with_a_key else None
     stubborn = Stubborn(store, max_concurrent_requests=2)
-    listener = await tcp.listen(stubborn.server)
+    listener = await tcp.listen(stubborn.server.dispatcher)
     port: int = listener.address[1]
     async with served(stubborn.server) as site:
         for number in (1, 2):
@@ -172,7 +172,7 @@ async def test_they_have_one_total_however_their_clients_have_left(
         await until(lambda: stubborn.ended == 2)
         assert "result" in await over_tcp(port)
         assert (await Web(site).modern("tools/list")).status == 200
-        assert stubborn.server.admission.shared.requests.in_use == 0
+        assert stubborn.server.dispatcher.admission.shared.requests.in_use == 0
     await listener.close()
 
 
@@ -184,7 +184,7 @@ async def test_calls_that_end_when_they_are_cancelled_take_nothing_from_others()
     async def nap() -> None:
         await asyncio.get_running_loop().create_future()
 
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     lines: list[dict[str, Any]] = []
     for id in range(10):
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
@@ -215,7 +215,7 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
         connection = await site.connect()
         message = request("tools/call", {"name": "wait", "arguments": {}})
         connection.send(post(message, **legacy_headers(NEWEST, session)))
-        abandoned = server.admission.shared.disconnected_requests
+        abandoned = server.dispatcher.admission.shared.disconnected_requests
         await until(lambda: site.app.state.disconnects.watches)
         connection.writer.transport.abort()
         await until(lambda: abandoned.in_use == 1)
@@ -230,7 +230,7 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
 async def test_calls_with_a_key_that_wait_for_a_lost_client_are_among_the_abandoned() -> None:
     stubborn = Stubborn(MemoryStore(), max_disconnected_calls=1)
     stubborn.release.set()
-    abandoned = stubborn.server.admission.shared.disconnected_requests
+    abandoned = stubborn.server.dispatcher.admission.shared.disconnected_requests
     async with served(stubborn.server) as site:
         for number in (1, 2):
             connection = await site.connect()

@@ -30,7 +30,7 @@ def build(**limits: Any) -> tuple[Server, set[int]]:
 
     @server.tool
     async def big(size: int) -> str:
-        server.counts["big"] = server.counts.get("big", 0) + 1
+        server.dispatcher.counts["big"] = server.dispatcher.counts.get("big", 0) + 1
         return "x" * size
 
     return server, running
@@ -49,7 +49,7 @@ async def test_a_hang_up_behind_a_further_request_is_noticed() -> None:
         await until(lambda: site.app.state.disconnects.watches)
         writer.transport.abort()
         await until(lambda: not running)
-        assert server.counts["connection_closed"] >= 1
+        assert server.dispatcher.counts["connection_closed"] >= 1
 
 
 @pytest.mark.parametrize("stateless", [False, True])
@@ -78,10 +78,10 @@ async def test_calls_that_run_for_nobody_are_bounded(
             writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
             await until(lambda first=first: {first, first + 1} <= running)
             writer.transport.abort()
-            await until(lambda first=first: server.counts.get("connection_closed", 0) == first + 2)
+            await until(lambda first=first: server.dispatcher.counts.get("connection_closed", 0) == first + 2)
         await until(lambda: running == {0, 1})
         assert "499 tools/call" in caplog.text
-        assert server.admission.shared.disconnected_requests.in_use == 2
+        assert server.dispatcher.admission.shared.disconnected_requests.in_use == 2
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -111,7 +111,7 @@ async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> N
             writer.write(message)
             await until(lambda number=number: len(running) == number)
             writer.transport.abort()
-            await until(lambda number=number: server.counts.get("connection_closed", 0) == number)
+            await until(lambda number=number: server.dispatcher.counts.get("connection_closed", 0) == number)
         refused = await Web(site).modern("tools/list")
         assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
         assert refused.headers["retry-after"] == "5"
@@ -124,7 +124,7 @@ async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> N
 async def test_large_responses_that_no_client_reads_have_a_total() -> None:
     server, _ = build(max_buffered_bytes=20 << 20)
     message = modern("tools/call", {"name": "big", "arguments": {"size": 12 << 20}})
-    buffered = server.admission.shared.buffered_bytes
+    buffered = server.dispatcher.admission.shared.buffered_bytes
     async with served(server) as site:
         _, writer = await narrow(site)
         writer.transport.pause_reading()  # type: ignore[attr-defined]

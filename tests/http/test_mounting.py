@@ -102,7 +102,7 @@ def test_an_app_works_below_a_prefix_without_a_lifespan_of_its_own(mount: Any) -
                 )
                 assert posted.status == 202
             await app.drain(0)
-            await server.stop()
+            await server.lifecycle.stop()
             assert entered == ["started", "stopped"]
 
     scenario()

@@ -83,7 +83,7 @@ async def connected(face: str, server: Server, revision: str, dialect: str) -> A
         async with Client(server, **options) as client:
             yield client
     elif face == "tcp":
-        listener = await tcp.listen(server)
+        listener = await tcp.listen(server.dispatcher)
         host, port = listener.address[:2]
         async with Client(f"tcp://{host}:{port}", **options) as client:
             yield client

@@ -247,7 +247,7 @@ def test_a_route_where_the_app_itself_answers_is_refused_when_that_is_made(
     with pytest.raises(RegistrationError, match=words) as raised:
         server.asgi(**options)
     assert repr(path) in raised.value.message
-    outer = Server("outer", auth=server.auth)
+    outer = Server("outer", auth=server.dispatcher.auth)
     outer.mount(server)
     with pytest.raises(RegistrationError, match=words):
         outer.asgi(**options)

@@ -86,7 +86,9 @@ def test_processes_with_the_same_keys_serve_each_others_sessions_and_hear_of_the
     @run
     async def scenario() -> None:
         server = build()
-        one, two = (AsgiApp(HttpApp(server, HttpOptions(), EndedSessions(str(tmp_path)))) for _ in range(2))
+        one, two = (
+            AsgiApp(HttpApp(server.dispatcher, HttpOptions(), EndedSessions(str(tmp_path)))) for _ in range(2)
+        )
 
         async def post(
             app: AsgiApp, message: Any, session: str | None, method: str = "POST"

@@ -212,7 +212,7 @@ async def test_a_general_stream_goes_on_though_what_it_said_last_was_lost_with_i
     tmp_path: Path,
 ) -> None:
     doomed, other = Shop(tmp_path / "s.db"), Shop(tmp_path / "s.db")
-    doomed.server.store = KeepsNoEvents(tmp_path / "s.db")
+    doomed.server.lifecycle.store = KeepsNoEvents(tmp_path / "s.db")
     async with served(other.server) as second:
         async with served(doomed.server) as first:
             session, _ = await Web(first).initialize(NEWEST)
@@ -255,7 +255,7 @@ class CountsEvents(SqliteStore):
 @run
 async def test_news_that_is_told_again_anyway_costs_no_write_for_each_who_hears_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "s.db")
-    store = shop.server.store = CountsEvents(tmp_path / "s.db")
+    store = shop.server.lifecycle.store = CountsEvents(tmp_path / "s.db")
     async with served(shop.server) as site:
         session, _ = await Web(site).initialize(NEWEST)
         await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
@@ -414,7 +414,7 @@ async def test_modern_listeners_of_every_process_hear_of_changes(tmp_path: Path)
 @run
 async def test_when_letters_may_be_lost_sessions_are_read_again(tmp_path: Path) -> None:
     async with two(tmp_path / "state.db") as (one, first, _, second):
-        store = one.server.store
+        store = one.server.lifecycle.store
         assert store is not None
         ended, _ = await Web(first).initialize(NEWEST)
         idle, _ = await Web(first).initialize(NEWEST)

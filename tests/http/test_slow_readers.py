@@ -36,8 +36,8 @@ async def test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout()
         _, writer = await narrow(site)
         deaf(writer)
         writer.write(post(modern("tools/call", {"name": "big"})))
-        await until(lambda: server.admission.shared.buffered_bytes.in_use > 0)
-        await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
+        await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use > 0)
+        await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use == 0)
         writer.transport.abort()
 
 
@@ -80,7 +80,7 @@ def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str) -> None:
             await ctx.report_progress(1)
             return "x" * (12 << 20)
 
-        buffered = server.admission.shared.buffered_bytes
+        buffered = server.dispatcher.admission.shared.buffered_bytes
 
         async with served(server, stateless=way == "stateless") as site:
             reader, writer = await narrow(site)

@@ -40,7 +40,7 @@ async def dial(site: Site) -> AsyncIterator[Wire]:
 
 
 def kept(server: Server) -> int:
-    return server.admission.shared.buffered_bytes.in_use
+    return server.dispatcher.admission.shared.buffered_bytes.in_use
 
 
 def pieces(data: bytes) -> bytes:

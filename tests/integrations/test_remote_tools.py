@@ -174,7 +174,7 @@ def test_add_tools_takes_functions_and_names_what_it_cannot_take() -> None:
 
     server = Server("many")
     server.add_tools(first, [second])
-    assert list(server.register.tools.entries) == ["first", "second"]
+    assert list(server.registry.tools.entries) == ["first", "second"]
     with pytest.raises(RegistrationError, match="not 'int'"):
         server.add_tools(7)
 

@@ -172,7 +172,7 @@ async def test_notifications_count_and_are_dropped() -> None:
             await client.list_tools()
     assert len(heard) < 3
     assert middleware.refused > 2
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -185,7 +185,7 @@ async def test_notifications_of_whoever_has_no_session_count_too() -> None:
         notice = {"jsonrpc": "2.0", "method": "notifications/acme", "params": {}}
         await server.handle(json.dumps(notice).encode())
     assert middleware.refused == 2
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 # --- the arithmetic ------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_the_hot_path_does_what_take_does() -> None:
     beside = TokenBuckets(Rate(10, 1.0), 3)
     middleware = RateLimit(per_principal="10/s", burst=3, clock=clock)
     respond = middleware.wrap(lambda request: None)  # type: ignore[arg-type,return-value]
-    codec = Server("x").admission.codecs[MODERN]
+    codec = Server("x").dispatcher.admission.codecs[MODERN]
     for _ in range(3000):
         clock.now += chance.random() * 0.1 - (50 if chance.random() < 0.001 else 0)
         name = chance.choice("abc")
@@ -300,7 +300,7 @@ def test_the_hot_path_does_what_take_does() -> None:
     ],
 )
 def test_a_client_without_a_name_is_its_address_or_its_network(client: Any, name: str) -> None:
-    codec = Server("x").admission.codecs[MODERN]
+    codec = Server("x").dispatcher.admission.codecs[MODERN]
     call = Call(
         id=1, method="ping", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
         scope={"client": client},

@@ -49,7 +49,7 @@ async def test_lists_are_structured_and_several_answers_are_alternatives() -> No
             async with Client(server, revision=revision) as client:
                 assert '"name"' in (await client.call_tool("call", {})).text
                 assert api.last.line == "GET /x HTTP/1.1"
-        assert server.tools["call"].definition.output_schema == {
+        assert server.registry.tools["call"].definition.output_schema == {
             "anyOf": [{"type": "array", "items": PET}, PET]
         }
 
@@ -65,7 +65,7 @@ async def test_lists_are_structured_and_several_answers_are_alternatives() -> No
 )
 def test_what_is_not_promised_has_no_output_schema(responses: Json) -> None:
     server = Server.from_openapi(getting(responses), client="http://127.0.0.1:9")
-    assert not server.tools["call"].definition.output_schema
+    assert not server.registry.tools["call"].definition.output_schema
 
 
 @run
@@ -161,12 +161,12 @@ ROUTES = [
 @run
 async def test_routes_decide_by_method_path_and_tags_and_the_first_one_counts() -> None:
     server = Server.from_openapi(SHOP, client="http://127.0.0.1:9", routes=ROUTES)
-    assert list(server.tools) == ["order"]
-    assert list(server.resources) == ["api://shop/pets"]
-    assert list(server.resource_templates) == ["api://shop/pets/{pet_id}", "api://shop/search{?q,page}"]
+    assert list(server.registry.tools) == ["order"]
+    assert list(server.registry.resources) == ["api://shop/pets"]
+    assert list(server.registry.templates) == ["api://shop/pets/{pet_id}", "api://shop/search{?q,page}"]
     everything = Server.from_openapi(SHOP, client="http://127.0.0.1:9")
-    assert list(everything.tools) == ["pets", "pet", "find", "orders", "order"]
-    assert everything.tools["pets"].tags == {"read"}
+    assert list(everything.registry.tools) == ["pets", "pet", "find", "orders", "order"]
+    assert everything.registry.tools["pets"].tags == {"read"}
     assert (everything.name, everything.version) == ("Shop", "7")
 
 
@@ -220,7 +220,7 @@ def test_names_are_legal_and_unique_and_may_be_given() -> None:
         "/d": {"get": operation(operationId="old")},
     })  # fmt: skip
     server = Server.from_openapi(described, client="http://127.0.0.1:9", names={"old": "new"})
-    assert list(server.tools) == [
+    assert list(server.registry.tools) == [
         *("Shop.list_Items", "Shop.list_Items_2", "get_b_x", "y" * 64, "y" * 58 + "_2", "new"),
     ]
 
@@ -233,11 +233,11 @@ def test_descriptions_hints_and_deprecation_are_taken_over() -> None:
         }
     })  # fmt: skip
     server = Server.from_openapi(described, client="http://127.0.0.1:9", name="mine", instructions="Look.")
-    tool = server.tools["call"].definition
+    tool = server.registry.tools["call"].definition
     assert (tool.title, tool.description) == ("Find", "Find\n\nFinds it.")
     assert tool.input_schema["properties"] == {"q": {"description": "What for"}}
     assert tool.annotations == {"readOnlyHint": True, "openWorldHint": True}
-    remove = server.tools["remove"].definition
+    remove = server.registry.tools["remove"].definition
     assert remove.annotations == {
         "readOnlyHint": False,
         "openWorldHint": True,
@@ -263,9 +263,9 @@ def test_one_operation_that_cannot_be_used_does_not_stop_the_rest(caplog: pytest
     })  # fmt: skip
     with caplog.at_level(logging.WARNING):
         server = Server.from_openapi(described, client="http://127.0.0.1:9/api")
-    assert list(server.tools) == ["slashes", "fine"]
+    assert list(server.registry.tools) == ["slashes", "fine"]
     assert len([record for record in caplog.records if "not registered" in record.message]) == 6
-    assert encoded(server.tools["fine"].definition.input_schema)
+    assert encoded(server.registry.tools["fine"].definition.input_schema)
 
 
 @run

@@ -41,7 +41,7 @@ components:
 
 
 def tool(described: Any, **options: Any) -> Any:
-    return Server.from_openapi(described, client=HERE, **options).tools["call"].definition
+    return Server.from_openapi(described, client=HERE, **options).registry.tools["call"].definition
 
 
 @run
@@ -51,7 +51,7 @@ async def test_a_description_is_a_dict_text_bytes_a_path_or_a_url() -> None:
         api.answer = (200, "application/json", b"\xef\xbb\xbf" + text.encode())
         for described in (PLAIN, text, f"\n {text}", text.encode(), f"{api.url}/openapi.json"):
             server = await asyncio.to_thread(Server.from_openapi, described, client=HERE)
-            assert list(server.tools) == ["call"]
+            assert list(server.registry.tools) == ["call"]
         api.answer = (404, "text/plain", b"")
         with pytest.raises(RegistrationError, match="HTTP 404"):
             await asyncio.to_thread(Server.from_openapi, f"{api.url}/openapi.json")
@@ -64,7 +64,7 @@ def test_paths(tmp_path: Path) -> None:
         file = tmp_path / name
         file.write_text(text)
         for path in (file, str(file)):
-            assert list(Server.from_openapi(path, client=HERE).tools) == ["call"]
+            assert list(Server.from_openapi(path, client=HERE).registry.tools) == ["call"]
     with pytest.raises(RegistrationError, match="No such file"):
         Server.from_openapi(tmp_path / "c.json", client=HERE)
 
@@ -78,7 +78,7 @@ def test_without_the_extra_yaml_is_refused_with_what_to_install(monkeypatch: pyt
 def test_yaml_is_read_as_1_2() -> None:
     server = Server.from_openapi(YAML, client=HERE)
     assert server.version == "2024-01-01"
-    found = server.tools["call"].definition
+    found = server.registry.tools["call"].definition
     assert found.input_schema["properties"] == {
         "id": {"type": "string", "enum": ["no", "yes", "on", 1.5, 31]},
         "day": {"type": ["string", "null"], "default": "2024-01-01"},
@@ -312,7 +312,7 @@ def test_the_number_of_operations_and_parameters_is_bounded() -> None:
     with pytest.raises(RegistrationError, match="5000 operations"):
         Server.from_openapi(many, client=HERE)
     wide = spec({"/x": {"get": operation(*(parameter(f"p{n}", "query") for n in range(201)))}})
-    assert list(Server.from_openapi(wide, client=HERE).tools) == []
+    assert list(Server.from_openapi(wide, client=HERE).registry.tools) == []
 
 
 @run
@@ -350,5 +350,5 @@ def test_a_large_description_is_read_in_time() -> None:
     }
     begun = time.process_time()
     server = Server.from_openapi(spec(paths, components={"schemas": schemas}), client=HERE)
-    assert len(server.tools) == 1000
+    assert len(server.registry.tools) == 1000
     assert time.process_time() - begun < 20

@@ -158,7 +158,7 @@ async def test_routes_options_and_subclasses() -> None:
         assert template.uri_template == "api://zoo/pets/{pet_id}{?words}"
         (contents,) = (await client.read_resource("api://zoo/pets/5?words=x")).contents
         assert contents.text == '{"name":"hello 5 x","age":null,"friends":[]}'
-        assert dict(server.tools) == {}
+        assert dict(server.registry.tools) == {}
 
 
 @run
@@ -175,7 +175,7 @@ async def test_a_lifespan_that_somebody_else_runs_or_that_fails() -> None:
 
     server = Server.from_fastapi(FastAPI(lifespan=fails))
     with pytest.raises(DovetailError, match="no database"):
-        await server.start()
+        await server.lifecycle.start()
 
 
 @run

@@ -30,7 +30,11 @@ async def sent(api: Recorder, described: Json, arguments: Json) -> Recorded:
 
 
 def shown(described: Json) -> Json:
-    return Server.from_openapi(described, client="http://127.0.0.1:9").tools["call"].definition.input_schema
+    return (
+        Server.from_openapi(described, client="http://127.0.0.1:9")
+        .registry.tools["call"]
+        .definition.input_schema
+    )
 
 
 @run

@@ -54,8 +54,8 @@ async def do(server: Server, client: Client, number: int) -> str:
     kind, key = KINDS[number % len(KINDS)], f"key-{number}"
     try:
         if kind == "write":
-            assert server.store is not None
-            await server.store.put(f"mine/{number}", str(number).encode())
+            assert server.lifecycle.store is not None
+            await server.lifecycle.store.put(f"mine/{number}", str(number).encode())
         elif kind == "call":
             assert (await client.call_tool("call", {"number": number}, idempotency_key=key)).data == number
         else:

@@ -83,10 +83,10 @@ async def test_old_keys_still_open_and_new_ones_seal() -> None:
     bank = Bank()
     old, new = b"o" * 32, b"n" * 32
     before = Peer(booking(bank), answer=answers)
-    before.server.seal.keys = Keys(old)
+    before.server.dispatcher.seal.keys = Keys(old)
     asked = (await before.send("tools/call", name="other", arguments={"flight": "a"}))["result"]
     after = Peer(booking(bank), answer=answers)
-    after.server.seal.keys = Keys(new, old)
+    after.server.dispatcher.seal.keys = Keys(new, old)
     responses = {key: answers(q["method"], q["params"]) for key, q in asked["inputRequests"].items()}
     reply = await after.send(
         "tools/call",
@@ -173,4 +173,4 @@ async def test_a_step_runs_once_and_comes_back_as_its_annotation_says(revision: 
     peer = Peer(server, revision, answer=answers)
     assert await peer.text("steps") == "Paid x {'a': [1, 2]}"
     assert runs == ["x", "untyped"]
-    await server.stop()
+    await server.lifecycle.stop()

@@ -37,4 +37,4 @@ async def test_a_tool_in_a_thread_may_change_the_list_and_subscribers_are_told_o
     assert set(told_in) == {loop_thread}
     await client.close()
     await duplex.wait_closed()
-    await server.stop()
+    await server.lifecycle.stop()

@@ -202,7 +202,7 @@ async def test_definitions_carry_what_was_said_about_them(revision: str) -> None
             "dovetail/deprecated": "gone soon",
             "dovetail/tags": ["a", "b"],
         }
-    assert server.tools["named"].tags == {"a", "b"}
+    assert server.registry.tools["named"].tags == {"a", "b"}
 
 
 @run
@@ -269,7 +269,7 @@ async def test_a_session_hears_of_changes_to_what_it_was_told_exists(revision: s
     # Prompts were not offered when this session began, so it hears nothing of them.
     assert [note["method"] for note in peer.notes] == ["notifications/tools/list_changed"] * 2
     assert peer.session is not None
-    server.session_closed(peer.session)
+    server.dispatcher.session_closed(peer.session)
     add(server, "after")
     assert len(peer.notes) == 2
 
@@ -313,7 +313,7 @@ async def test_a_listen_stream_is_acknowledged_first_and_completed_when_the_serv
     add(server, "more")
     await server.notify_resource_updated("x://a", {"why": "new"})
     await server.notify_resource_updated("x://b")
-    await server.stop()
+    await server.lifecycle.stop()
     reply = await task
     subscription = "io.modelcontextprotocol/subscriptionId"
     assert [note["method"] for note in peer.notes] == [
@@ -374,7 +374,7 @@ def test_mistakes_are_said_at_registration() -> None:
         server.resource("x://{name}")(in_module)
     with pytest.raises(RegistrationError, match="needs a function"):
         server.add_tool(name="x")
-    assert list(server.tools) == ["tool_0"]
+    assert list(server.registry.tools) == ["tool_0"]
 
 
 def in_module() -> str:
@@ -387,7 +387,7 @@ async def test_the_same_function_may_serve_two_servers() -> None:
     for server in (first, second):
         server.tool(in_module)
         assert (await Peer(server).text("in_module")) == ""
-        await server.stop()
+        await server.lifecycle.stop()
 
 
 @every_revision
@@ -437,7 +437,7 @@ async def test_every_message_of_a_busy_server_is_valid(revision: str) -> None:
 
 def test_what_is_left_out_or_given_as_none_is_said_in_words() -> None:
     server = Server("x")
-    with pytest.raises(RegistrationError, match="needs its address"):
+    with pytest.raises(RegistrationError, match="needs its URI"):
         server.resource(lambda: "text")  # pyright: ignore[reportArgumentType]  # the parentheses were forgotten
     with pytest.raises(RegistrationError, match="are a list of words"):
         server.add_tool(lambda: "text", name="a", scopes=None)  # pyright: ignore[reportArgumentType]

@@ -183,7 +183,7 @@ async def test_a_plain_function_waits_for_the_loop_from_its_thread() -> None:
         peer.meta = {"progressToken": 1}
         assert await peer.text("work") == "hello Bo"
         assert "notifications/progress" in methods(peer)
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -211,7 +211,7 @@ async def test_a_thread_that_waits_for_an_answer_ends_with_its_call() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(ended.wait, 10)
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run

@@ -76,7 +76,7 @@ async def test_a_batch_is_answered_as_a_batch_where_the_revision_has_them() -> N
     refused = await server.handle(batch, {"revision": "2025-06-18"})
     assert refused is not None
     assert json.loads(refused)["error"]["code"] == -32600
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -91,7 +91,7 @@ async def test_a_message_may_be_text_as_well_as_bytes() -> None:
     reply = await server.handle("\ud800")  # no encoding has a lone surrogate
     assert reply is not None
     assert json.loads(reply)["error"]["code"] == -32700
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -113,7 +113,7 @@ async def test_a_batch_holds_neither_modern_requests_nor_initialize_nor_one_id_t
     assert {id: error["code"] for id, error in refused.items()} == {1: -32600, 2: -32600, 3: -32600}
     assert "still in flight" in refused[1]["message"]
     assert "does not support batches" in refused[2]["message"]
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -159,4 +159,4 @@ async def test_layers_wrap_everything_methods_of_ones_own_too() -> None:
     assert await Peer(server).text("shout", text="a") == "A"
     assert (await Peer(server).result("acme/count"))["count"] == 2
     assert seen == ["tools/call", "acme/count"]
-    await server.stop()
+    await server.lifecycle.stop()

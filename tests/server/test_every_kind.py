@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import Context, ProtocolError, Refusal, RegistrationError, Server
 from dovetail.kinds import KINDS, REFUSALS, kind_of_code
-from dovetail.server.registry.decorators import LONGEST_DESCRIPTION
+from dovetail.server.registry.registry import LONGEST_DESCRIPTION
 from dovetail.settings import Limits
 from tests.server.works import DECLARED
 from tests.support.aio import run
@@ -67,7 +67,7 @@ UNNAMED: dict[str, Callable[[Server], object]] = {
         print_it, description="x" * (LONGEST_DESCRIPTION + 1)
     ),
     "resource_already_exists": lambda server: server.add_resource("x://slow", print_it),
-    "invalid_uri_template": lambda server: server.add_resource_template("x://{a}{b}", print_it),
+    "invalid_uri_template": lambda server: server.add_resource("x://{a}{b}", print_it),
     "tool_schema_invalid": lambda server: server.add_tool(
         name="raw", handler=lambda given: given, input_schema={"type": "object", "$ref": "#/nowhere"}
     ),

@@ -193,7 +193,7 @@ async def test_plain_functions_run_in_threads_and_do_not_block_each_other() -> N
     peer = Peer(server)
     assert await asyncio.gather(peer.text("meet"), peer.text("meet")) == ["false", "false"]
     assert await peer.text("inline") == "true"
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 def in_a_process(text: str) -> str:
@@ -212,7 +212,7 @@ async def test_a_tool_can_run_in_a_process_of_its_own() -> None:
     text = await Peer(server).text("in_a_process", text="hello")
     assert text.startswith("hello ")
     assert text != f"hello {os.getpid()}"
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 def test_what_cannot_run_in_a_process_is_refused_at_registration() -> None:
@@ -225,7 +225,7 @@ def test_what_cannot_run_in_a_process_is_refused_at_registration() -> None:
         server.add_tool(asks, run="process")
     with pytest.raises(RegistrationError, match="top level"):
         server.add_tool(lambda: "", name="x", run="process")
-    assert not server.tools
+    assert not server.registry.tools
 
 
 @run
@@ -235,7 +235,7 @@ async def test_the_lifespan_runs_once_and_its_value_reaches_handlers() -> None:
     @asynccontextmanager
     async def lifespan(server: Server) -> AsyncGenerator[dict[str, str]]:
         events.append("start")
-        yield {"db": server.info.name}
+        yield {"db": server.dispatcher.info.name}
         events.append("stop")
 
     server = Server("x", "1", lifespan=lifespan)
@@ -247,8 +247,8 @@ async def test_the_lifespan_runs_once_and_its_value_reaches_handlers() -> None:
     peer = Peer(server)
     assert await asyncio.gather(*(peer.text("name") for _ in range(5))) == ["x"] * 5
     assert events == ["start"]
-    await server.stop()
-    await server.stop()
+    await server.lifecycle.stop()
+    await server.lifecycle.stop()
     assert events == ["start", "stop"]
     async with server.running():
         assert await peer.text("name") == "x"
@@ -267,7 +267,7 @@ async def test_a_lifespan_that_fails_is_reported_to_whoever_starts_it_and_may_be
 
     server = build(lifespan=lifespan)
     with pytest.raises(OSError, match="no database"):
-        await server.start()
+        await server.lifecycle.start()
     fail = False
-    await server.start()
-    await server.stop()
+    await server.lifecycle.start()
+    await server.lifecycle.stop()

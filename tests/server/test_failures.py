@@ -158,7 +158,7 @@ async def test_even_sys_exit_and_a_stray_cancellation_are_only_failures() -> Non
     peer = Peer(server)
     for name in ("leave", "leave_thread", "stray", "group"):
         assert (await peer.call(name))["isError"] is True
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -320,9 +320,9 @@ async def test_every_exception_of_a_handler_is_answered(way: str, revision: str,
     if way != "stdio":
         names: dict[str, Any] = {"__name__": "aborting"}
         exec(compile(file.read_text(), str(file), "exec"), names)
-        target = names["server"]
+        server = target = names["server"]
     if way == "tcp":
-        listener = await tcp.listen(target)
+        listener = await tcp.listen(server.dispatcher)
         target = "tcp://{}:{}".format(*listener.address[:2])
     async with asyncio.timeout(HANG), Client(target, revision=revision) as client:
         for name in ("leave", "leave_thread"):

@@ -213,4 +213,4 @@ async def test_two_who_change_one_handle_at_once_both_finish() -> None:
 @run
 async def test_what_is_kept_lies_in_the_store_that_was_given_even_while_it_is_empty() -> None:
     store = MemoryStore()
-    assert Server("shop", store=store).state_store is store
+    assert Server("shop", store=store).lifecycle.state_store is store

@@ -67,7 +67,7 @@ def check(shared: Shared, effects: Path, kills: int) -> None:
             for number in random.Random(SEED).sample(acknowledged, min(100, len(acknowledged))):
                 if KINDS[number % len(KINDS)] != "write":
                     assert await do(server, client, number) == "done"  # from what is kept, not again
-            store = server.store
+            store = server.lifecycle.store
             assert store is not None
             wrote = [number for number in said["write"] if history[number] == "done"]
             assert [n for n in wrote if await store.get(f"mine/{n}") != str(n).encode()] == [], "lost"

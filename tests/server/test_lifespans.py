@@ -34,7 +34,7 @@ async def test_lifespans_are_entered_in_order_and_left_in_reverse() -> None:
 
     async with Client(server) as client:
         assert (await client.call_tool("look")).data == {"x": 1, "y": 2}
-    await server.stop()
+    await server.lifecycle.stop()
     assert seen == ["a in both", "b in both", "c in both", "c out", "b out", "a out"]
 
 
@@ -42,7 +42,7 @@ async def test_lifespans_are_entered_in_order_and_left_in_reverse() -> None:
 async def test_other_values_come_as_a_list() -> None:
     server = Server("both", lifespan=[noted([], "a", "one"), noted([], "b", {"two": 2})])
     async with server.running():
-        assert server.lifespan_value == ["one", {"two": 2}]
+        assert server.lifecycle.lifespan_value == ["one", {"two": 2}]
 
 
 @run
@@ -56,5 +56,5 @@ async def test_when_one_fails_those_before_it_are_left() -> None:
 
     server = Server("both", lifespan=[noted(seen, "a", None), broken, noted(seen, "c", None)])
     with pytest.raises(OSError, match="no database"):
-        await server.start()
+        await server.lifecycle.start()
     assert seen == ["a in both", "a out"]

@@ -422,7 +422,7 @@ async def test_every_repeat_passes_the_middleware(way: str) -> None:
 @run
 async def test_a_repeat_through_another_server_is_authorized_anew(way: str) -> None:
     shop = Shop(task=WAYS[way], scopes=["pay"])
-    shop.server.store = None
+    shop.server.lifecycle.store = None
     front = Server("front", store=MemoryStore())
     front.mount(shop.server)
     async with front.running():

@@ -61,7 +61,7 @@ async def test_a_text_and_a_file_are_read(folder: Path) -> None:
 @run
 async def test_a_folder_shows_its_files_and_the_names_in_it(folder: Path) -> None:
     server = Server("docs")
-    server.add_resource_template("docs://{+path}", FolderResource(folder))
+    server.add_resource("docs://{+path}", FolderResource(folder))
     async with Client(server) as client:
         found = (await client.read_resource("docs://deep/b.json")).contents[0]
         assert (found.text, found.mime_type) == ("{}", "application/json")
@@ -82,7 +82,7 @@ async def test_a_folder_shows_its_files_and_the_names_in_it(folder: Path) -> Non
 @run
 async def test_nothing_but_the_folder_is_ever_read(folder: Path, uri: str) -> None:
     server = Server("docs")
-    server.add_resource_template("docs://{+path}", FolderResource(folder))
+    server.add_resource("docs://{+path}", FolderResource(folder))
     async with Client(server) as client:
         with pytest.raises(ProtocolError) as caught:
             await client.read_resource(uri)

@@ -76,8 +76,8 @@ async def test_initialize_tells_what_is_registered_and_ping_answers(revision: st
 @run
 async def test_discover_lists_versions_newest_first_and_no_legacy_only_capability() -> None:
     server = build()
-    server.add_capability("tasks", {"list": {}})
-    server.add_capability("extensions.com.example/x", {"a": 1})
+    server.dispatcher.add_capability("tasks", {"list": {}})
+    server.dispatcher.add_capability("extensions.com.example/x", {"a": 1})
     result = await Peer(server).result("server/discover")
     assert result["supportedVersions"] == list(reversed(REVISIONS))
     assert "tasks" not in result["capabilities"]
@@ -139,7 +139,7 @@ async def test_a_completion_may_have_a_context(stored: bool, revision: str) -> N
         refused = await peer.error("completion/complete", ref=ref, argument={"name": "name", "value": "a"})
         assert refused["code"] < 0
         assert "incident" not in json.dumps(refused)
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -188,7 +188,7 @@ async def test_completions_serve_prompts_templates_and_tools() -> None:
         "completion/complete", ref={"type": "ref/prompt", "name": "no"}, argument={"name": "a", "value": ""}
     )
     assert unknown["code"] == -32602
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @pytest.mark.parametrize(("dialect", "code"), [("official", -32602), ("erlmcp", -32112)])
@@ -227,7 +227,7 @@ async def test_what_has_no_such_argument_has_none_to_complete(dialect: str, code
             error = await peer.error("completion/complete", ref=ref, argument={"name": "days", "value": ""})
             text = error["data"]["reason"] if dialect == "erlmcp" else error["message"]
             assert (error["code"], "no argument 'days'" in text) == (code, True)
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -260,7 +260,7 @@ async def test_erlmcp_answers_a_failed_tool_with_its_own_code() -> None:
     assert error["data"]["tool"] == "broken"
     assert "secret" not in json.dumps(error)
     assert (await peer.error("tools/call", name="nope"))["code"] == -32002
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -284,7 +284,7 @@ async def test_minimcp_forces_invalid_params_for_bad_arguments_and_its_capabilit
     assert capabilities["prompts"] == {"listChanged": False}
     assert capabilities["resources"] == {"subscribe": False, "listChanged": False}
     assert capabilities["tools"] == {"listChanged": True}
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -315,20 +315,20 @@ def test_decorated_functions_stay_ordinary_callables() -> None:
         return n * 2
 
     assert double(4) == 8
-    assert server.tools["double"].definition.title == "T"
-    assert msgspec.to_builtins(server.tools["double"].definition)["name"] == "double"
+    assert server.registry.tools["double"].definition.title == "T"
+    assert msgspec.to_builtins(server.registry.tools["double"].definition)["name"] == "double"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"dialect": "klingon"}, "no dialect 'klingon': use one of official, erlmcp"),
+        ({"dialect": "klingon"}, "unknown dialect 'klingon'; known dialects: official, erlmcp"),
         ({"revisions": ["1999-12-31"]}, "no revision '1999-12-31': use some of 2024-11-05"),
         ({"revisions": []}, "needs a revision"),
         ({"seal_keys": "short"}, "at least 16 bytes"),
-        ({"page_size": -1}, "1 entry or more, not -1"),
-        ({"ttl_ms": -1}, "0 ms or more"),
-        ({"cache_scope": "everybody"}, "public or private"),
+        ({"page_size": -1}, "page_size must be at least 1, not -1"),
+        ({"ttl_ms": -1}, "ttl_ms must be 0 or more"),
+        ({"cache_scope": "everybody"}, "cache_scope must be 'public' or 'private'"),
         ({"timeout": 0}, "more than 0 seconds"),
         ({"log_level": "loud"}, "one of debug, info"),
     ],

@@ -79,13 +79,13 @@ async def test_a_store_is_open_before_the_lifespan_and_closed_after_it(tmp_path:
 
     @asynccontextmanager
     async def lifespan(server: Server) -> AsyncGenerator[str, None]:
-        assert server.store is not None
-        seen.append(await server.store.get("seal/key"))
+        assert server.lifecycle.store is not None
+        seen.append(await server.lifecycle.store.get("seal/key"))
         yield "value"
 
     server = make(tmp_path / "s.db", lifespan=lifespan)
     async with server.running():
-        assert server.lifespan_value == "value"
+        assert server.lifecycle.lifespan_value == "value"
     assert seen[0] is not None
 
 
@@ -94,19 +94,19 @@ async def test_a_store_that_cannot_be_read_keeps_the_server_from_starting(tmp_pa
     (tmp_path / "s.db").write_bytes(b"this is no database" * 100)
     server = make(tmp_path / "s.db")
     with pytest.raises(StoreUnreadable):
-        await server.start()
-    await server.stop()
+        await server.lifecycle.start()
+    await server.lifecycle.stop()
 
 
 def test_a_store_is_named_by_url_or_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(Server("a", store="memory://").store, MemoryStore)
+    assert isinstance(Server("a", store="memory://").lifecycle.store, MemoryStore)
     monkeypatch.setenv("DOVETAIL_STORE", f"sqlite:///{tmp_path}/s.db")
-    assert isinstance(Server("a").store, SqliteStore)
-    assert isinstance(Server("a", store="memory://").store, MemoryStore)
+    assert isinstance(Server("a").lifecycle.store, SqliteStore)
+    assert isinstance(Server("a", store="memory://").lifecycle.store, MemoryStore)
     monkeypatch.delenv("DOVETAIL_STORE")
-    assert Server("a").store is None
+    assert Server("a").lifecycle.store is None
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])

@@ -39,7 +39,7 @@ async def test_the_capability_and_the_support_of_each_tool_are_declared() -> Non
     assert support["fail"] == {"taskSupport": "required"}
     assert support["wait"] == {"taskSupport": "optional"}
     assert support["plain"] is None
-    declared = works.server.capabilities["tasks"]
+    declared = works.server.dispatcher.capabilities["tasks"]
     assert declared == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
@@ -147,7 +147,7 @@ def test_a_store_that_breaks_does_not_leave_a_waiting_client_without_an_answer(
         assert "secret" not in json.dumps(error)
         assert "incident" in caplog.text
         assert "the secret disk is gone" in caplog.text
-        await works.server.stop()
+        await works.server.lifecycle.stop()
 
     scenario()
 
@@ -171,7 +171,7 @@ async def test_a_store_that_breaks_does_not_keep_a_question_from_the_client(
     with caplog.at_level(logging.ERROR):
         result = await peer.result("tasks/result", taskId=await begun(peer, "greet"))
     assert result["content"][0]["text"] == "Hello, Ann!"
-    await works.server.stop()
+    await works.server.lifecycle.stop()
 
 
 @run
@@ -455,7 +455,7 @@ def test_erlmcp_s_tasks_tell_their_status_on_older_revisions_too(revision: str) 
         assert (await ends(peer, id))["status"] == "completed"
         told = [note["params"] for note in peer.notes if note["method"] == "notifications/tasks/status"]
         assert [(task["taskId"], task["status"]) for task in told] == [(id, "processing"), (id, "completed")]
-        declared = server.admission.methods.advertised(peer.codec)
+        declared = server.dispatcher.admission.methods.advertised(peer.codec)
         assert declared.experimental == {"features": ["task_management"]}
 
     scenario()

@@ -212,7 +212,7 @@ async def test_stopping_the_server_ends_the_work() -> None:
     peer = works.peer()
     id = await begun(peer, "wait")
     await works.reached.wait()
-    await works.server.stop()
+    await works.server.lifecycle.stop()
     assert works.cancelled.is_set()
     assert (await peer.result("tasks/get", taskId=id))["status"] == "failed"
 
@@ -228,8 +228,8 @@ async def test_what_a_store_keeps_another_server_can_read() -> None:
     elsewhere = Works(store=store)
     task = await elsewhere.peer(principal="me").result("tasks/get", taskId=id)
     assert task["result"]["content"][0]["text"] == "done x"
-    await works.server.stop()
-    await elsewhere.server.stop()
+    await works.server.lifecycle.stop()
+    await elsewhere.server.lifecycle.stop()
 
 
 @run
@@ -261,4 +261,4 @@ async def test_a_result_that_finds_no_room_fails_its_task(caplog: pytest.LogCapt
     task = await reaches(peer, await begun(peer, "large"), "completed", "failed")
     assert task["status"] == "failed"
     assert task["error"]["data"]["kind"] == "tool_result_too_large"
-    await server.stop()
+    await server.lifecycle.stop()

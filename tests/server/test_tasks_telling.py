@@ -35,7 +35,7 @@ async def test_a_listen_stream_hears_of_the_tasks_it_named() -> None:
     last = stream_peer.notes[-1]["params"]
     assert last["result"]["content"][0]["text"] == "Hello, Ann!"
     assert "io.modelcontextprotocol/subscriptionId" in last["_meta"]
-    works.server.end_listening()
+    works.server.subscriptions.end_listening()
     await stream
 
 
@@ -48,7 +48,7 @@ async def test_a_listen_stream_is_told_at_once_of_a_task_that_is_over() -> None:
     await reaches(peer, id, "completed")
     stream = await listening(stream_peer, id)
     assert heard(stream_peer) == ["completed"]
-    works.server.end_listening()
+    works.server.subscriptions.end_listening()
     await stream
 
 
@@ -62,7 +62,7 @@ async def test_a_listen_stream_hears_nothing_of_foreign_tasks() -> None:
     works.gate.set()
     await reaches(mine, id, "completed")
     assert heard(other) == []
-    works.server.end_listening()
+    works.server.subscriptions.end_listening()
     await stream
 
 

@@ -157,7 +157,7 @@ def test_a_policy_knows_a_version_however_it_is_asked_for(depth: int, revision: 
         around = Server(prefix)
         around.mount(server, prefix=prefix)
         server, name = around, f"{prefix}_{name}"
-    server.add_middleware(Policy(disabled=[f"{name}@1.0"]))
+    server.dispatcher.pipeline.add(Policy(disabled=[f"{name}@1.0"]))
 
     @run
     async def scenario() -> None:

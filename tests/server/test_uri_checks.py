@@ -87,7 +87,7 @@ def test_what_is_no_uri_cannot_be_registered(uri: str, expected: tuple[str, int]
     with pytest.raises(RegistrationError) as caught:
         server.add_resource(uri, lambda: "x", name="x")
     assert caught.value.kind == expected[0]
-    assert list(server.resources) == ["x://there"]
+    assert list(server.registry.resources) == ["x://there"]
 
 
 @pytest.mark.parametrize("uri", WELL)
@@ -98,7 +98,7 @@ def test_every_uri_can_be_registered_once(uri: str) -> None:
         server.add_resource(uri, lambda: "x", name="x")
     assert caught.value.kind == "resource_already_exists"
     with pytest.raises(RegistrationError) as caught:
-        server.add_resource_template("weather://{city}/now", lambda city: "x", name="x")
+        server.add_resource("weather://{city}/now", lambda city: "x", name="x")
     assert caught.value.kind == "resource_already_exists"
 
 
@@ -107,7 +107,7 @@ def test_every_uri_can_be_registered_once(uri: str) -> None:
 )
 def test_what_is_no_media_type_cannot_be_registered(text: str) -> None:
     server = build()
-    for add in (server.add_resource, server.add_resource_template):
+    for add in (server.add_resource, server.add_resource):
         uri = "y://one" if add == server.add_resource else "y://{one}"
         function: Any = (lambda: "x") if add == server.add_resource else (lambda one: "x")
         with pytest.raises(RegistrationError) as caught:

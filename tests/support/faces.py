@@ -25,8 +25,8 @@ def ignore(data: bytes) -> None:
 @asynccontextmanager
 async def over_memory(client: RawClient) -> AsyncIterator[RawClient]:
     server = build()
-    async with lifespan(server):
-        duplex = accept(server)
+    async with lifespan(server.dispatcher):
+        duplex = accept(server.dispatcher)
         memory.connect(client, duplex)
         yield client
         await client.close()
@@ -44,8 +44,8 @@ async def over_stdio(client: RawClient) -> AsyncIterator[RawClient]:
 @asynccontextmanager
 async def over_tcp(client: RawClient) -> AsyncIterator[RawClient]:
     server = build()
-    async with lifespan(server):
-        listener = await tcp.listen(server)
+    async with lifespan(server.dispatcher):
+        listener = await tcp.listen(server.dispatcher)
         await tcp.connect(client, *listener.address[:2])
         yield client
         await client.close()

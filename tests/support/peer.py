@@ -52,14 +52,14 @@ class Peer(PlainChannel):
         self.questions: list[dict[str, Any]] = []
         self.rounds = 0
         self.meta: dict[str, Any] = {}
-        codec = server.admission.codecs[revision]
+        codec = server.dispatcher.admission.codecs[revision]
         self.codec = codec
         self.session: Session | None = None
         if revision != MODERN:
             declared = ClientCapabilities(self.capabilities)
             self.session = Session(revision=codec.revision, codec=codec, capabilities=declared, phase="ready")
             self.session.notify = self._note
-            server.session_opened(self.session)
+            server.dispatcher.session_opened(self.session)
         self._ids = itertools.count(1)
 
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
@@ -117,12 +117,14 @@ class Peer(PlainChannel):
             reply = await self.server.handle(message, scope)
             assert reply is not None
             return reply
-        admitted = self.server.admission.admit(decode(message), self.session, principal=self.principal)
+        admitted = self.server.dispatcher.admission.admit(
+            decode(message), self.session, principal=self.principal
+        )
         if isinstance(admitted, Rejection):
             return admitted.body
         assert isinstance(admitted, Call)
         try:
-            result = await self.server.respond(admitted, self)
+            result = await self.server.dispatcher.respond(admitted, self)
             return self.codec.encode_result(admitted.id, result)
         except DovetailError as error:
             return self.codec.encode_error(admitted.id, error)

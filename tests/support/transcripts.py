@@ -268,7 +268,7 @@ async def hold(transcript: Transcript) -> None:
     server = fixture_servers.make(transcript.headers["server"], transcript.dialect)
     listener = Listener()
     async with server.running():
-        duplex = Duplex(Endpoint(server.admission, server.limits), server)
+        duplex = Duplex(Endpoint(server.dispatcher.admission, server.limits), server.dispatcher)
         link, _ = connect(listener, duplex)
         try:
             await speak(transcript, listener)

@@ -63,7 +63,7 @@ async def served(
     **options: Any,
 ) -> AsyncIterator[Site]:
     """Serve on a free ``port`` as `server.run` does."""
-    app = HttpApp(server, HttpOptions(**options))
+    app = HttpApp(getattr(server, "dispatcher", server), HttpOptions(**options))
     where = BindAddress(host=host, port=port, certfile=certfile, keyfile=keyfile)
     bound = where.listen()
     address = bound.getsockname()

@@ -193,6 +193,6 @@ async def test_without_anybody_to_hear_nothing_is_around_a_call() -> None:
     server = shop()
     async with Client(server) as client:
         await client.call_tool("look")
-    assert server.pipeline.enter is None
+    assert server.dispatcher.pipeline.enter is None
     server.on_event(Heard())
-    assert server.pipeline.enter is not None
+    assert server.dispatcher.pipeline.enter is not None

@@ -110,12 +110,12 @@ async def test_a_call_under_way_is_in_flight_and_one_given_up_is_cancelled() -> 
 @run
 async def test_nothing_is_counted_and_there_is_no_such_page_unless_asked_for() -> None:
     server = shop()
-    before = server.respond
+    before = server.dispatcher.respond
     async with served(server) as site:
         web = Web(site)
         await web.call("look")
         assert (await web.ask("GET", {}, path="/metrics")).status == 404
-    assert server.respond == before
+    assert server.dispatcher.respond == before
     assert "metrics" not in vars(server)
 
 
@@ -365,9 +365,9 @@ async def test_what_a_store_cannot_do_is_counted() -> None:
 
     metrics = (server := shop(store=Full())).metrics
     async with server.running():
-        assert server.store is not None
+        assert server.lifecycle.store is not None
         with pytest.raises(OSError, match="no space"):
-            await server.store.put("a/b", b"1")
+            await server.lifecycle.store.put("a/b", b"1")
     assert metrics.read("dovetail_store_failures_total", verb="put") == 1
     assert metrics.read("dovetail_store_failures_total", verb="get") == 0
 
@@ -468,7 +468,7 @@ def test_every_metric_has_a_name_that_says_its_kind_and_a_help() -> None:
 async def test_a_server_that_gets_a_store_later_goes_on_counting() -> None:
     server = shop()
     metrics = server.metrics
-    server.use_store(store := MemoryStore())
+    server.lifecycle.use_store(store := MemoryStore())
     async with server.running():
         await Peer(server).send("tools/call", name="look")
         await store.put("a/b", b"1")
@@ -522,7 +522,7 @@ async def test_resources_of_a_mounted_server_are_counted_by_how_they_begin_and_n
         return name
 
     for number in range(NAMES + 200):
-        child.add_resource_template(f"s{number}://{{name}}", weather)
+        child.add_resource(f"s{number}://{{name}}", weather)
     server.mount(child, prefix="world")
     metrics = server.metrics
     async with Client(server) as client:

@@ -122,7 +122,7 @@ async def reached(server: Server, transport: str) -> AsyncIterator[Any]:
             yield server
         elif transport == "tcp":
             port = free_port()
-            task = asyncio.create_task(tcp.serve(server, "127.0.0.1", port))
+            task = asyncio.create_task(tcp.serve(server.dispatcher, "127.0.0.1", port))
             stack.callback(task.cancel)
             await until(lambda: _listens(port))
             yield f"tcp://127.0.0.1:{port}"
@@ -605,7 +605,7 @@ QUIET = """
 import asyncio, sys
 from dovetail import Client, DovetailError, Server
 server = Server("shop")
-before = server.respond
+before = server.dispatcher.respond
 
 @server.tool
 async def work() -> str:
@@ -614,8 +614,8 @@ async def work() -> str:
 async def main() -> None:
     async with Client(server) as client:
         await client.call_tool("work")
-    assert server.respond == before, "something was put around the calls"
-    assert server.admission.meta_provider is None
+    assert server.dispatcher.respond == before, "something was put around the calls"
+    assert server.dispatcher.admission.meta_provider is None
     loaded = [name for name in sys.modules if name.startswith(("opentelemetry", "dovetail.telemetry.tracing"))]
     assert {loading} or not loaded, loaded
 

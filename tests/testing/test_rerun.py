@@ -55,7 +55,7 @@ async def test_a_step_is_not_an_effect_that_happened_twice() -> None:
     assert report.repeated == ()
     report.check()
     assert charged == ["SK1"]
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run
@@ -102,7 +102,7 @@ async def test_the_answers_may_be_given() -> None:
     server = serving()
     report = await rerun(server, "careful", {"flight": "SK1"}, answer=answer)
     assert report.result["content"][0]["text"] == "12A 100 False"
-    await server.stop()
+    await server.lifecycle.stop()
 
 
 @run

@@ -37,11 +37,11 @@ def build(**limits: Any) -> tuple[Server, asyncio.Event]:
 @run
 async def test_a_large_message_on_tcp_counts_too() -> None:
     server, gate = build(max_buffered_bytes=2 * SIZE)
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     pairs = [await asyncio.open_connection(*listener.address, limit=1 << 20) for _ in range(2)]
     line = json.dumps(LARGE).encode() + b"\n"
     pairs[0][1].write(line)
-    await until(lambda: server.admission.shared.buffered_bytes.in_use > 0)
+    await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use > 0)
     pairs[1][1].write(line)
     refused = json.loads(await pairs[1][0].readline())
     assert (refused["id"], refused["error"]["code"]) == (LARGE["id"], 1004)
@@ -49,7 +49,7 @@ async def test_a_large_message_on_tcp_counts_too() -> None:
     assert "result" in json.loads(await pairs[1][0].readline())
     gate.set()
     assert "result" in json.loads(await pairs[0][0].readline())
-    await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
+    await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use == 0)
     for _, writer in pairs:
         writer.close()
     await listener.close()
@@ -59,8 +59,8 @@ async def test_a_large_message_on_tcp_counts_too() -> None:
 async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
     server, gate = build(max_buffered_bytes=3 * SIZE)
     gate.set()
-    buffered = server.admission.shared.buffered_bytes
-    listener = await tcp.listen(server)
+    buffered = server.dispatcher.admission.shared.buffered_bytes
+    listener = await tcp.listen(server.dispatcher)
     pairs = [await asyncio.open_connection(*listener.address, limit=1 << 20) for _ in range(3)]
     line = json.dumps(LARGE).encode()
     for _, writer in pairs[:2]:
@@ -93,7 +93,7 @@ async def test_the_responses_of_one_batch_are_bounded_together(limits: dict[str,
     assert 1 < len(refused) < 9
     assert set(refused) == {1004}
     assert len(reply) < 310_000
-    await until(lambda: server.admission.shared.buffered_bytes.in_use == 0)
+    await until(lambda: server.dispatcher.admission.shared.buffered_bytes.in_use == 0)
 
 
 @run
@@ -107,7 +107,7 @@ async def test_handlers_of_notifications_are_bounded() -> None:
         ended.append(params["number"])
 
     server.add_notification("acme/note", note)
-    listener = await tcp.listen(server)
+    listener = await tcp.listen(server.dispatcher)
     client = RawClient(MODERN)
     await tcp.connect(client, *listener.address)
 

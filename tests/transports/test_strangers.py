@@ -58,7 +58,7 @@ async def connected(marks: list[str], path: Path | None = None) -> AsyncIterator
         marks.append("ran")
         return "marked"
 
-    listener = await tcp.listen(server, path=None if path is None else str(path))
+    listener = await tcp.listen(server.dispatcher, path=None if path is None else str(path))
     address = listener.address
     pair = (
         asyncio.open_unix_connection(address)
@@ -137,8 +137,8 @@ async def test_an_introduction_of_megabytes_is_refused_and_a_smaller_one_may_fol
 async def test_only_the_names_of_a_long_description_are_kept() -> None:
     server = Server("names")
     seen: list[Any] = []
-    server.session_opened = lambda session: seen.append(session.client_info)  # type: ignore[method-assign]
-    listener = await tcp.listen(server)
+    server.dispatcher.session_opened = lambda session: seen.append(session.client_info)  # type: ignore[method-assign]
+    listener = await tcp.listen(server.dispatcher)
     wire = Wire(*await asyncio.open_connection(*listener.address))
     await wire.ask(initialize({}, websiteUrl="http://x/" + "y" * 10_000, title="x" * 1000))
     wire.writer.transport.abort()

@@ -130,7 +130,7 @@ def _bridge(options: argparse.Namespace) -> Server:
         required=True,
         **more,
     )
-    made.auth = callers
+    made.dispatcher.auth = callers
     return made
 
 

@@ -215,18 +215,17 @@ def divert(options: argparse.Namespace) -> None:
 def serve(server: Server, options: argparse.Namespace) -> int:
     """Serve as the options specify. Returns the exit status."""
     if options.workers <= 1 or not (options.http or options.sse or options.ws):
-        check(server.store)  # `http_serving.run` checks the store of several workers
+        check(server.lifecycle.store)  # `http_serving.run` checks the store of several workers
     if _over_stdio(options):
         from ..transports import stdio
 
-        return stdio.run(server)
+        return stdio.run(server.dispatcher)
     if options.tcp or options.unix:
         return _run_stream(server, options)
     from ..transports.http import http_serving
 
     # One application serves Streamable HTTP, HTTP+SSE and WebSocket.
-    service: Any = server  # its attributes have narrower types than the protocol
-    return http_serving.run(service, workers=options.workers, **_http_options(options))
+    return http_serving.run(server.dispatcher, workers=options.workers, **_http_options(options))
 
 
 PUBLIC: Final = "0.0.0.0"
@@ -256,9 +255,9 @@ def _run_stream(server: Server, options: argparse.Namespace) -> int:
         print_line(serving_on(where, json=options.json))
 
     if options.unix:
-        return tcp.run(server, None, None, path=options.unix, ready=ready)
+        return tcp.run(server.dispatcher, None, None, path=options.unix, ready=ready)
     host, port = address(options.tcp)
-    return tcp.run(server, host, port, allow_anonymous=options.allow_anonymous, ready=ready)
+    return tcp.run(server.dispatcher, host, port, allow_anonymous=options.allow_anonymous, ready=ready)
 
 
 def address(value: str) -> tuple[str, int]:

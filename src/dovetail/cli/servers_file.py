@@ -62,7 +62,7 @@ def failed(client: Client) -> dict[str, DovetailError]:
         return {}
     from ..gateway import Gateway
 
-    service = client.target.service
+    service = client.target.service.server
     return service.failed if isinstance(service, Gateway) else {}
 
 
@@ -79,7 +79,7 @@ def telling_failed(command: str, client: Client) -> Generator[None]:
         for log, level in levels.items():
             log.setLevel(level)
         for name, error in failed(client).items():
-            if name in client.target.service.proxies:
+            if name in client.target.service.server.proxies:
                 why = printable(error.message)
                 sys.stderr.write(f"dovetail {command}: {printable(name)!r} is not used: {why}\n")
 

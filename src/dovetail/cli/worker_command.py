@@ -37,14 +37,14 @@ def parser() -> argparse.ArgumentParser:
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     server = target.server_of(options)
-    if server.store is None:
+    if server.lifecycle.store is None:
         raise DovetailError("a worker needs the store of its server: add --store redis://HOST:PORT/DB")
-    check(server.store)
+    check(server.lifecycle.store)
     line = f"dovetail: running the tasks of {server.name}, up to {options.tasks} at the same time"
     if options.json:
         line = msgspec.json.encode({"worker": server.name, "tasks": options.tasks}).decode()
 
     async def begin(stop: Stop) -> None:
-        await work(server, options.tasks, stop, lambda: print_line(line))
+        await work(server.dispatcher, options.tasks, stop, lambda: print_line(line))
 
     return run_process(begin, threads=server.limits.max_threads)

@@ -41,7 +41,7 @@ from .stored_steps import StoredSteps
 from .task_dispatch import TaskDispatch
 
 if TYPE_CHECKING:
-    from ..server.server import Server
+    from ..server.dispatcher import Dispatcher
 
 HEARTBEATS_PER_TASK_SCAN: Final = 3
 """Heartbeats between two scans for tasks of dead workers."""
@@ -80,15 +80,15 @@ class TaskRunner(Protocol):
 class DurableTasks:
     """The task leases of one process, its heartbeat, and the recovery of tasks of dead workers."""
 
-    def __init__(self, server: Server, kept: KeptTasks, worker: TaskRunner) -> None:
-        self._server = server
+    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks, worker: TaskRunner) -> None:
+        self._dispatcher = dispatcher
         self._tasks = kept
         self._store: Store = kept.store
         self._runner = worker
         self._token = secrets.token_hex(8)
         self._leases: dict[str, tuple[str, Callable[[], None]]] = {}
         """Task id: its key, and the function that ends the subscription to its commands."""
-        self._dispatch = TaskDispatch(self._store, server.name, self._token)
+        self._dispatch = TaskDispatch(self._store, dispatcher.name, self._token)
         self._registry = LeaseHolders(kept)
         self._relays: set[asyncio.Task[None]] = set()
         self._executing: set[asyncio.Task[None]] = set()
@@ -139,7 +139,7 @@ class DurableTasks:
                         ProgressNotificationParams(machine.progress_token, now[2], total=total),
                     )
                 if now[:2] != previous[:2]:
-                    publish(self._server, seen)
+                    publish(self._dispatcher, seen)
                 previous = now
 
     def _subscribe(self, id: str, key: str) -> None:
@@ -301,20 +301,20 @@ class DurableTasks:
             self._subscribe(id, key)
             log.info("task recovered task=%s", id)
             return
-        codec = self._server.admission.codecs.get(machine.caller.revision) if machine.caller else None
+        codec = self._dispatcher.admission.codecs.get(machine.caller.revision) if machine.caller else None
         error: DovetailError = ProtocolError("task_failed", _WORKER_DIED, data={"taskId": id})
         if codec is not None:
             code, message, data = wire_error(error, codec.revision, codec.dialect)
         else:
             code, message, data = INTERNAL_ERROR, _WORKER_DIED, UNSET
-        machine.fail(Error(code, message, data=data), self._server.clock())
+        machine.fail(Error(code, message, data=data), self._dispatcher.clock())
         await self._tasks.put(machine, fence)
         await self._tasks.end_work(id)
         await self._store.lease(key, self._lease_owner, 0)
         await self.publish_change(id)
 
     def may_run_again(self, machine: TaskMachine) -> bool:
-        tool = self._server.register.tools.entries.get(machine.name or "")
+        tool = self._dispatcher.registry.tools.entries.get(machine.name or "")
         if tool is None or tool.asks_first:
             return False  # the results of its input requests before the task are not stored
         notes = tool.definition.annotations or {}
@@ -346,7 +346,7 @@ class DurableTasks:
     def _rebuild_call(self, machine: TaskMachine) -> Call | None:
         """Rebuild the call of a task from its stored caller."""
         caller = machine.caller
-        codec = None if caller is None else self._server.admission.codecs.get(caller.revision)
+        codec = None if caller is None else self._dispatcher.admission.codecs.get(caller.revision)
         if caller is None or codec is None:
             return None
         principal = None
@@ -383,7 +383,7 @@ class DurableTasks:
         try:
             fresh = await self._tasks.read(key)
             if fresh is not None:
-                fresh.cancel(self._server.clock(), reason)
+                fresh.cancel(self._dispatcher.clock(), reason)
                 await self._tasks.put(fresh, fence)
             await self._tasks.end_work(task.id)
         finally:
@@ -444,7 +444,7 @@ class DurableTasks:
             changed.clear()
             fresh = await self._tasks.read(key_of(job.machine))
             if fresh is None:
-                job.machine.fail(Error(INTERNAL_ERROR, "the task has expired"), self._server.clock())
+                job.machine.fail(Error(INTERNAL_ERROR, "the task has expired"), self._dispatcher.clock())
             else:
                 job.machine = fresh
             job.wake()

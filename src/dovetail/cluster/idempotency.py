@@ -42,7 +42,7 @@ from .stored_results import results_of
 from .stored_steps import is_repeatable, keep_lease
 
 if TYPE_CHECKING:
-    from ..server.server import Server
+    from ..server.dispatcher import Dispatcher
 
 IDEMPOTENT_RESULT_LIFETIME: Final = 86_400.0
 """How long the result of a call with an idempotency key is stored."""
@@ -79,16 +79,16 @@ class IdempotentCalls:
 
     key = IDEMPOTENCY_KEY
 
-    def __init__(self, server: Server, store: Store) -> None:
-        self._server, self._tools = server, server.register.tools.entries
+    def __init__(self, dispatcher: Dispatcher, store: Store) -> None:
+        self._dispatcher, self._tools = dispatcher, dispatcher.registry.tools.entries
         self._store = store
         self._waiting: Counter[str] = Counter()
         """Callers in this process that wait for a result, by record key."""
         self._results = results_of(store)
         self._running: set[asyncio.Task[Any]] = set()
-        self._disconnected = server.admission.shared.disconnected_requests
-        self._requests = server.admission.shared.requests
-        server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
+        self._disconnected = dispatcher.admission.shared.disconnected_requests
+        self._requests = dispatcher.admission.shared.requests
+        dispatcher.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     def wrap(self, execute: Next) -> Next:
         """Wrap ``execute`` so that it runs once per key. Calls that become tasks pass `run` before their
@@ -106,7 +106,7 @@ class IdempotentCalls:
                 return execute(replace(request, call=call, channel=channel))
 
             # The handler checks permissions, but a replay does not reach it.
-            self._server.pipeline.authorize(request)
+            self._dispatcher.pipeline.authorize(request)
             return self.run(call, request.channel, again)
 
         return run
@@ -119,7 +119,7 @@ class IdempotentCalls:
         ``repeat`` receives the stored answer if it still has to pass the middleware.
         """
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
-        if self._server.inherited_store is not None:
+        if self._dispatcher.lifecycle.inherited_store is not None:
             key = None  # the parent server has a store and handles the key
         return respond(call, channel) if key is None else self._run_once(call, channel, key, respond, repeat)
 

@@ -20,16 +20,16 @@ import msgspec
 
 from ..core.subscriptions import PublishedChange
 from ..errors import DovetailError
-from ..server.execution import Enter
+from ..server.lifecycle import Enter
 from ..server.store_choice import STORE_PROBE_INTERVAL
 from ..stores.base import GAP, Store
 from ..stores.send_queue import SendQueue
-from ..wire.seal import Keys, Seal
+from ..wire.seal import Keys
 from .process_registry import TASK_HEARTBEAT_INTERVAL
 from .replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
-    from ..server.server import Server
+    from ..server.dispatcher import Dispatcher
 
 NEWS_WAITING: Final = 10_000
 """Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
@@ -42,18 +42,16 @@ _TOPIC: Final = "news"
 _read_news = msgspec.json.Decoder(PublishedChange).decode
 
 
-def store_lifespan(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
+def store_lifespan(dispatcher: Dispatcher, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
     """Return the lifespan of a server with a store, around the author's lifespan."""
 
     @asynccontextmanager
     async def manager() -> AsyncGenerator[Any, None]:
         await store.open()
         if keep_keys:
-            server.seal = Seal(
-                await _stored_keys(store), server.limits.max_request_state_bytes, owner=server.name
-            )
-        spread = _NotificationRelay(server, store)
-        watch = asyncio.create_task(_watch_tasks(server), name="dovetail-tasks")
+            dispatcher.use_keys(await _stored_keys(store))
+        spread = _NotificationRelay(dispatcher, store)
+        watch = asyncio.create_task(_watch_tasks(dispatcher), name="dovetail-tasks")
         try:
             if enter is None:
                 yield None
@@ -63,8 +61,7 @@ def store_lifespan(server: Server, store: Store, enter: Enter | None, *, keep_ke
         finally:
             watch.cancel()
             await asyncio.wait([watch])
-            if server.before_store_closes is not None:
-                await server.before_store_closes()
+            await dispatcher.lifecycle.leave_store()
             await spread.close()
             await store.close()
 
@@ -78,12 +75,12 @@ async def probe(store: Store) -> None:
     await store.delete(key)
 
 
-async def _watch_tasks(server: Server) -> None:
+async def _watch_tasks(dispatcher: Dispatcher) -> None:
     """Run the task heartbeat, from the first registration of a tool that may run as a task."""
-    while server.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
+    while dispatcher.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
         await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
-    if server.tasks.tasks.durable is not None:
-        await server.tasks.tasks.durable.heartbeat()
+    if dispatcher.tasks.tasks.durable is not None:
+        await dispatcher.tasks.tasks.durable.heartbeat()
 
 
 async def _stored_keys(store: Store) -> Keys:
@@ -98,10 +95,10 @@ async def _stored_keys(store: Store) -> Keys:
 class _NotificationRelay:
     """Relays change notifications between the processes of this server."""
 
-    def __init__(self, server: Server, store: Store) -> None:
-        self._hub = server.hub
+    def __init__(self, dispatcher: Dispatcher, store: Store) -> None:
+        self._hub = dispatcher.subscriptions.hub
         # Servers with other names may share the store.
-        self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
+        self._topic = f"{_TOPIC}/{hashlib.sha256(dispatcher.name.encode()).hexdigest()[:16]}"
         self._sender_id = secrets.token_bytes(8)
         self._send_queue = SendQueue(store, NEWS_WAITING)
         self._stops = (store.subscribe(self._topic, self._receive), store.subscribe(GAP, self._on_gap))

@@ -30,7 +30,7 @@ from .process_registry import LEASE_LIFETIME
 from .stored_results import StoredResults, results_of
 
 if TYPE_CHECKING:
-    from ..server.server import Server
+    from ..server.dispatcher import Dispatcher
 
 STEP_POLL_INTERVAL: Final = 0.05
 """Interval at which a call polls a step that another run of the same call executes."""
@@ -137,12 +137,16 @@ class StoredSteps:
         return f"{self._folder}/{quote(key, safe='')}"
 
 
-def steps_of(server: Server, store: Store, call: Call) -> StoredSteps:
+def steps_of(dispatcher: Dispatcher, store: Store, call: Call) -> StoredSteps:
     """Return the steps of an input round on 2026-07-28, which may arrive twice and at any process."""
-    tool = server.register.tools.entries.get(call.params.name) if call.method == "tools/call" else None
+    tool = dispatcher.registry.tools.entries.get(call.params.name) if call.method == "tools/call" else None
     folder = f"{owner(call.principal)}/{digest([call.params.request_state]).hex()[:48]}"
     return StoredSteps(
-        store, folder, server.state_lifetime, again=is_repeatable(tool), results=results_of(store)
+        store,
+        folder,
+        dispatcher.settings.state_lifetime,
+        again=is_repeatable(tool),
+        results=results_of(store),
     )
 
 

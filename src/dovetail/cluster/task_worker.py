@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..drivers.duplex import lifespan
 from ..transports.main_loop import Stop
 
 if TYPE_CHECKING:
-    from ..server.server import Server
+    from ..server.dispatcher import Dispatcher
 
 
-async def work(server: Server, max_concurrent: int, stop: Stop, ready: Callable[[], None]) -> None:
+async def work(dispatcher: Dispatcher, max_concurrent: int, stop: Stop, ready: Callable[[], None]) -> None:
     """Run up to ``max_concurrent`` tasks until ``stop``. Running tasks finish first. Call ``ready`` after the start."""
-    server.enable_tasks()
-    async with server.running():
-        assert server.tasks is not None
-        tasks = server.tasks.tasks
+    dispatcher.enable_tasks()
+    async with lifespan(dispatcher):
+        assert dispatcher.tasks is not None
+        tasks = dispatcher.tasks.tasks
         assert tasks.durable is not None
         serving = asyncio.create_task(tasks.durable.serve(max_concurrent))
         asked = asyncio.create_task(stop.wait())

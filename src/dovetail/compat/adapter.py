@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct
 
-from ..core.channel import Call, Channel
 from ..core.principal import Principal
+from ..drivers.middleware_chain import Next, Request
 from ..errors import DovetailError
 from ..gateway import Proxy
 from ..settings import HttpOptions, Limits, Timeouts
@@ -28,15 +28,23 @@ NAME: Final = "the original server"
 class OriginalProxy(Proxy):
     """A `Proxy` to sessions of an original server in this process."""
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        token = incoming.set(call)
-        if call.method.endswith("/list") and getattr(call.params, "cursor", UNSET) is UNSET:
-            # The originals notify at most the session that changed a list, so a cached list may be outdated.
-            self.remote.forget_lists()
-        try:
-            return await super().respond(call, channel)
-        finally:
-            incoming.reset(token)
+    def __init__(self, target: Any, name: str | None = None, **options: Any) -> None:
+        super().__init__(target, name, **options)
+        self.dispatcher.pipeline.add(self._around)
+
+    def _around(self, call_next: Next) -> Next:
+        async def run(request: Request) -> Struct | Raw:
+            call = request.call
+            token = incoming.set(call)
+            if call.method.endswith("/list") and getattr(call.params, "cursor", UNSET) is UNSET:
+                # The originals notify at most the session that changed a list, so a cached list may be outdated.
+                self.remote.forget_lists()
+            try:
+                return await call_next(request)
+            finally:
+                incoming.reset(token)
+
+        return run
 
 
 class ServerAdapter:

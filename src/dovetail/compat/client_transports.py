@@ -70,9 +70,9 @@ class Streams(AbstractAsyncContextManager[tuple[Any, Any]]):
         options: ClientOptions = {"timeouts": Timeouts(idle=None, total=None), **self._options}
         proxy = Proxy(self._target, required=True, **options)
         try:
-            async with lifespan(proxy):
+            async with lifespan(proxy.dispatcher):
                 self._ready.set_result(None)
-                duplex = accept(proxy, scope={"transport": "memory"})
+                duplex = accept(proxy.dispatcher, scope={"transport": "memory"})
                 end = _ClientEnd(messages, inlet)
                 link, _ = memory.connect(end, duplex, limits=Limits())
                 reading = asyncio.ensure_future(end.forward(outlet, link))

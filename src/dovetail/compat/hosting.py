@@ -92,7 +92,7 @@ class Host:
             if options.transport == "stdio":
                 from ..transports import stdio
 
-                await stdio.serve(adapter.proxy, stop=self.stop)
+                await stdio.serve(adapter.proxy.dispatcher, stop=self.stop)
             else:
                 await self._serve_stream(adapter)
         self.status = self.stop.status
@@ -107,10 +107,12 @@ class Host:
             print_line(serving_on(where, json=options.json))
 
         if options.path:
-            await tcp.serve(adapter.proxy, None, None, path=options.path, stop=self.stop, ready=ready)
+            await tcp.serve(
+                adapter.proxy.dispatcher, None, None, path=options.path, stop=self.stop, ready=ready
+            )
             return
         await tcp.serve(
-            adapter.proxy,
+            adapter.proxy.dispatcher,
             options.host,
             options.port,
             allow_anonymous=options.allow_anonymous,

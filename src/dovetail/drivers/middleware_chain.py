@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
 from ..errors import NAME_ECHO, DovetailError
@@ -341,6 +342,11 @@ def compose(middleware: Sequence[Middleware | Wrapper], execute: Next) -> Next:
     for each in reversed(middleware):
         execute = each.wrap(execute) if isinstance(each, Middleware) else each(execute)
     return execute
+
+
+def admission_of(service: Any) -> Admission:
+    """The admission of a `Server` or of a client's calls, for `Middleware.attach`."""
+    return getattr(service, "dispatcher", service).admission
 
 
 def attach(middleware: Sequence[Middleware | Wrapper], service: Any) -> None:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from ..server.list_pages import shows_apps
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
+from .base import Extension
 
 if TYPE_CHECKING:
     from ..server.registry.component_tables import RegisteredTool
@@ -79,23 +81,34 @@ class App(Struct, frozen=True, kw_only=True):
         return found if self.prefers_border is None else {**found, "prefersBorder": self.prefers_border}
 
 
-class Apps:
-    """The apps of one server; made with the first."""
+class Apps(Extension):
+    """MCP Apps: tools whose results a host shows as a page. The option ``app=`` of a tool registers it."""
 
-    def __init__(self, server: Server) -> None:
+    id = EXTENSION
+    settings = MappingProxyType({"mimeTypes": [HTML]})
+    _server: Server
+
+    def __init__(self) -> None:
+        super().__init__(decorators={"app": self._attach})
+
+    def attach(self, server: Server) -> None:
+        """Register pages with ``server``."""
         self._server = server
-        server.add_capability(f"extensions.{EXTENSION}", {"mimeTypes": [HTML]})
 
-    def attach(self, entry: RegisteredTool, app: App) -> None:
-        """Give ``entry`` its page."""
+    def _attach(self, entry: RegisteredTool, value: Any) -> None:
+        """Give ``entry`` its page, unless the tool is another version of one that has a page."""
+        server = self._server
+        if value is None or entry.name in server.registry.tools:
+            return
+        app = app_of(value)
         _check(app, entry.name)
-        uri = app.uri or f"{SCHEME}{re.sub('[^A-Za-z0-9._-]+', '-', self._server.name)}/{entry.name}.html"
+        uri = app.uri or f"{SCHEME}{re.sub('[^A-Za-z0-9._-]+', '-', server.name)}/{entry.name}.html"
         if app.html is not None or app.file is not None:
             reader = partial(_page, uri, app)
-            self._server.add_resource(
+            server.registry.add_resource(
                 uri, reader, name=entry.name, mime_type=HTML, meta={"ui": app.meta()} if app.meta() else None
             )
-        elif uri not in self._server.resources:
+        elif uri not in server.registry.resources:
             raise RegistrationError(
                 f"tool {entry.name!r}: register the resource {uri} before the tool, or give html or file"
             )

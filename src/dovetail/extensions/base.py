@@ -6,6 +6,7 @@ the order written counts. `ServerExtensions` adds them to a server, `client_opti
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -18,7 +19,7 @@ from ..client.calling.params import own_method
 from ..core.channel import EMPTY
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..errors import RegistrationError
-from ..server.registry.component_options import MARK, ToolOptions, marked
+from ..server.registry.component_options import MARK, OPTION_OWNERS, ToolOptions, marked
 from ..server.registry.custom_methods import MethodOptions, NotificationOptions, check_name
 from ..server.signatures.annotation_schemas import Schemas
 from ..server.signatures.method_signatures import MethodFunction
@@ -26,7 +27,7 @@ from ..server.signatures.parameters import MISSING
 from ..wire.methods import METHODS, Method, Reader
 
 if TYPE_CHECKING:
-    from ..server.execution import Enter
+    from ..server.lifecycle import Enter
     from ..server.server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,8 +36,6 @@ ComponentDecorator = Callable[[Any, Any], None]
 
 _ID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 """A vendor's prefix, a slash and a name (SEP-2133)."""
-OPTION_OWNERS: Final[Mapping[str, tuple[str, str, str]]] = {}
-"""By option of a tool: the id of the extension it belongs to, and the module and class of that extension."""
 
 
 class ExtensionMethod(Struct, frozen=True, eq=False):
@@ -332,10 +331,16 @@ class ServerExtensions(Mapping[str, Extension]):
             self._check_free(each)
             self._add(each)
 
+    def add_owner(self, option: str) -> None:
+        """Register the extension that owns ``option``, unless it is there."""
+        id, module, name = OPTION_OWNERS[option]
+        if id not in self._added:
+            self.add(getattr(importlib.import_module(module), name)())
+
     def _check_free(self, extension: Extension) -> None:
         server = self._server
         for name in (*extension.methods, *extension.notifications):
-            if name in server.admission.methods.custom:
+            if name in server.dispatcher.admission.methods.custom:
                 raise RegistrationError(
                     f"the extension {extension.id!r} adds the method {name!r}, which the server "
                     f"{server.name!r} has already: rename one of them, or remove that of the server"
@@ -344,23 +349,23 @@ class ServerExtensions(Mapping[str, Extension]):
     def _add(self, extension: Extension) -> None:
         server, path = self._server, f"extensions.{extension.id}"
         self._added[extension.id] = extension
-        server.add_capability(path, extension.settings)
+        server.dispatcher.add_capability(path, extension.settings)
         for name, settings in extension.capabilities.items():
-            server.add_capability(name, settings)
+            server.dispatcher.add_capability(name, settings)
         for name, one in extension.methods.items():
             if name in METHODS:
                 # Where methods of mounted servers are merged already, the handler is asked from there.
-                server.methods.setdefault(name, one.handler)
+                server.dispatcher.methods.setdefault(name, one.handler)
             else:
                 server.add_method(name, one.handler, **_method_options(one, path))
         for name, one in extension.notifications.items():
             server.add_notification(name, one.handler, **cast("NotificationOptions", one.options))
-        server.component_options.update(extension.decorators)
+        server.registry.component_options.update(extension.decorators)
         if extension.middleware:
-            server.pipeline.append(extension.middleware)
+            server.dispatcher.pipeline.append(extension.middleware)
         if extension.has_lifespan and not self._has_lifespan:
             self._has_lifespan = True
-            server.wrap_lifespan(self._around)
+            server.lifecycle.wrap_lifespan(self._around)
         extension.attach(server)
 
     def _around(self, enter: Enter | None) -> Enter:

@@ -58,10 +58,10 @@ def _lost(views: Iterable[View], traits: Traits) -> tuple[str, str] | None:
 
 def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
     """Return the components before the views that are known without a request, with their origin."""
-    for entry in server.register.table(kind):
+    for entry in server.registry.table(kind).values():
         traits = Traits.of(entry.definition, kind)
         yield traits.key, traits, f"server {server.name!r}"
-    for mount in () if server.composition is None else server.composition.mounts:
+    for mount in () if server.registry.composition is None else server.registry.composition.mounts:
         for name, traits in shown_by(mount.part, kind):
             yield mount.naming.renamed(kind, name), traits, mount.part.label
 
@@ -69,7 +69,7 @@ def known(server: Server, kind: ListName) -> Iterator[tuple[str, Traits, str]]:
 def shown_by(part: ComponentProvider, kind: ListName) -> Iterator[tuple[str, Traits]]:
     """Return the components that a server in this process lists. Those of upstreams are not known."""
     if isinstance(part, ServerProvider):
-        transforms = part.server.transforms
+        transforms = part.server.registry.transforms
         for name, traits, _ in known(part.server, kind):
             names = [name] if transforms is None else transforms.names(name, traits, ())
             if names is not None:
@@ -85,7 +85,11 @@ def settle(server: Server, view: View) -> None:
     there: dict[ListName, dict[str, tuple[Traits, str]]] = {kind: {} for kind in KINDS}
     for kind, found in there.items():
         for name, traits, origin in known(server, kind):
-            names = [name] if server.transforms is None else server.transforms.names(name, traits, ())
+            names = (
+                [name]
+                if server.registry.transforms is None
+                else server.registry.transforms.names(name, traits, ())
+            )
             if names is not None:
                 found[names[-1]] = traits, origin
     for kind, found in there.items():

@@ -81,7 +81,7 @@ class Components:
     async def listed(self, kind: ListName, call: Call) -> ListedOthers:
         """Return the components of ``kind``, and those listed for the caller."""
         server, rules = self._server, await self._transforms.rules(call)
-        composition = server.composition
+        composition = server.registry.composition
         there = (
             own_entries(server, kind, call) if composition is None else await composition.shown(kind, call)
         )
@@ -94,7 +94,7 @@ class Components:
             shown = ComponentList(version, self._built(kind, there, traits, rules))
             entries = shown.entries
             listing = Listing(
-                server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
+                server.dispatcher, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
             )
             matching = _compiled(traits.values()) if kind == "templates" else ()
             kept = self._kept[key] = ListedOthers(shown, listing, traits, matching)
@@ -155,7 +155,7 @@ class Components:
 
     def _reading(self, inner: str, listed: ListedOthers) -> Iterable[tuple[UriTemplate | None, Traits]]:
         """Return the template that reads a local URI, or all templates of upstreams that may match it."""
-        own = self._server.register.find_resource(inner)
+        own = self._server.registry.find_resource(inner)
         if own is not None:
             return [(each, traits) for each, traits in listed.templates if traits.key == own[0].name]
         return [

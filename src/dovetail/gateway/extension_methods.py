@@ -38,14 +38,18 @@ class ExtensionMethods:
     def adopt(self, mounts: Iterable[Mount]) -> None:
         """Register new extension methods and capabilities. A capability stays once it was offered."""
         server = self._server
-        offers, found, before = server.admission.methods, dict[str, tuple[Mount, Method]](), self._adopted
+        offers, found, before = (
+            server.dispatcher.admission.methods,
+            dict[str, tuple[Mount, Method]](),
+            self._adopted,
+        )
         own = {
             name for name, row in offers.custom.items() if name not in before or before[name][1] is not row
         }
         for mount in mounts:
             for path, settings in _capabilities(mount.part):
-                if _declared(server.capabilities, path) is None:
-                    server.add_capability(path, settings)
+                if _declared(server.dispatcher.capabilities, path) is None:
+                    server.dispatcher.add_capability(path, settings)
             for name, row in mount.part.added.items():
                 if name in found and found[name][1] is row:
                     continue  # the same server, mounted twice
@@ -62,18 +66,18 @@ class ExtensionMethods:
         self._adopted = found
         for name in before.keys() - own:
             del offers.custom[name]
-            server.methods.pop(name, None)
+            server.dispatcher.methods.pop(name, None)
         for name, (mount, row) in found.items():
             offers.custom[name] = row
             if row.kind == "request":
-                server.methods[name] = mount.part.respond
-        server.admission.set_capabilities(server.capabilities)
+                server.dispatcher.methods[name] = mount.part.respond
+        server.dispatcher.admission.set_capabilities(server.dispatcher.capabilities)
 
     def receive_notification(self, notice: Notice) -> None:
         """Forward a notification to the server that declares it."""
         found = self._adopted.get(notice.method)
         if found is not None and isinstance(found[0].part, ServerProvider):
-            found[0].part.server.receive_notification(notice)
+            found[0].part.server.dispatcher.receive_notification(notice)
 
 
 def forwarded_methods(named: Mapping[str, str | None] | Iterable[str]) -> dict[str, Method]:

@@ -157,11 +157,11 @@ class ForwardedCall:
     def rounds(self) -> InputRounds:
         """Return the input rounds of the downstream call."""
         server = self.server
-        lifetime = server.state_lifetime
+        lifetime = server.dispatcher.settings.state_lifetime
         return InputRounds(
             self.call,
-            server.seal,
-            now=server.clock(),
+            server.dispatcher.seal,
+            now=server.dispatcher.clock(),
             limits=server.limits,
             lifetime=lifetime,
             row=self.own_row,
@@ -288,7 +288,7 @@ class ForwardedCall:
         called = call.method == "tools/call" and not call.revision.modern
         if called and error.kind == "missing_required_client_capability":
             missing = CapabilityError("", error.message)
-            return self.server.failures.of_tool(missing, call.params.name, call)
+            return self.server.dispatcher.failures.of_tool(missing, call.params.name, call)
         raise _in_front(error, modern=self.upstream.modern) from error
 
     def _passed_back(self, result: Raw) -> Struct | Raw:
@@ -372,7 +372,7 @@ class ForwardedCall:
         meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
         via = meta.get(VIA)
         meta[VIA] = [*via, self.upstream.mark] if isinstance(via, list) else [self.upstream.mark]
-        if (carrier := self.server.admission.meta_provider) is not None:
+        if (carrier := self.server.dispatcher.admission.meta_provider) is not None:
             meta |= carrier.request_meta()  # trace context: upstream calls are children of this one
         if self.upstream.modern:
             front = call.capabilities
@@ -390,7 +390,7 @@ class ForwardedCall:
         """The level of a legacy client; one that has not set any gets what the server logs by default."""
         session = self.call.session
         level = None if session is None else session.log_level
-        return self.server.log_level if level is None else level
+        return self.server.dispatcher.settings.log_level if level is None else level
 
     def log_level(self) -> Any:
         """Return the log level of the downstream client; None for no log messages."""

@@ -76,6 +76,7 @@ class Gateway(Server):
         self._entries: dict[str, ServerEntry] = {}
         self.proxies: dict[str, Proxy] = {}
         self._watching: asyncio.Task[None] | None = None
+        self.lifecycle.add(start=self._watch_file, stop=self._stop_watching)
         self._seen = None if isinstance(source, Mapping) else _stamp(source)
         """The file's modification time and size when it was read."""
         self._given, self._searching = search, None
@@ -133,8 +134,8 @@ class Gateway(Server):
         self._searching = wanted
         if wanted is not None:
             self.search(always=wanted.always, limit=wanted.limit)
-        elif self.transforms is not None:
-            self.transforms.find_tools(None)
+        elif self.registry.transforms is not None:
+            self.registry.transforms.find_tools(None)
 
     @property
     def failed(self) -> dict[str, DovetailError]:
@@ -157,25 +158,23 @@ class Gateway(Server):
         self.health.add(f"upstream:{name}", partial(_is_up, proxy), interval=5, failure_threshold=1)
 
     async def _drop(self, name: str) -> None:
-        assert isinstance(self.composition, Mounts)
+        assert isinstance(self.registry.composition, Mounts)
         proxy = self.proxies.pop(name)
         del self._entries[name]
         self.health.remove(f"upstream:{name}")
-        await self.composition.remove(proxy)
+        await self.registry.composition.remove(proxy)
 
-    async def start(self) -> None:
-        await super().start()
+    def _watch_file(self) -> None:
         if self._reload and self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(
                 repeat(FILE_LOOK, self._reload_changed), name="dovetail-gateway"
             )
 
-    async def stop(self) -> None:
+    async def _stop_watching(self) -> None:
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.cancel()
             await asyncio.wait([watching])
-        await super().stop()
 
     async def _reload_changed(self) -> None:
         now = _stamp(self._source)
@@ -199,7 +198,7 @@ class Gateway(Server):
                 await self._drop(name)
         made = self._mount_new(entries, problems)
         self._leave_out(problems)
-        await asyncio.gather(*(proxy.start() for proxy in made.values()))
+        await asyncio.gather(*(proxy.lifecycle.start() for proxy in made.values()))
         for name, proxy in made.items():
             self._look_after(name, proxy)  # health checks start now
 

@@ -79,18 +79,18 @@ class MergedLists:
         """Return the whole list if it is known without a request, else None."""
         plain = call.principal is None and VIA not in call.meta
         kept = self._merged.get((kind, None)) if plain else None
-        return None if kept is None or kept.steady != self._server.generation else kept.shown
+        return None if kept is None or kept.steady != self._server.registry.generation else kept.shown
 
     def steady(self, kind: ListName) -> bool:
         """Return whether callers without a principal see the same list until a change is reported."""
-        if any(entry.rights for entry in self._server.register.table(kind)):
+        if any(entry.rights for entry in self._server.registry.table(kind).values()):
             return False
         return all(mount.part.steady(kind) for mount in self.mounts)
 
     async def _merge(self, kind: ListName, call: Call) -> Merged:
         key = (kind, key_of(call.principal))
         kept = self._merged.get(key)
-        generation = self._server.generation
+        generation = self._server.registry.generation
         if kept is not None and kept.steady == generation and VIA not in call.meta:
             return kept  # a request through a proxy must reach the sources, to detect loops
         own = own_entries(self._server, kind, call)
@@ -105,7 +105,11 @@ class MergedLists:
             joined = self._joined(kind, own, list(zip(mounts, shown, strict=True)), versions)
             entries = joined.entries
             listing = Listing(
-                self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
+                self._server.dispatcher,
+                kind,
+                lambda: ((one, ()) for one in entries),
+                _RESULTS[kind],
+                private=True,
             )
             kept = self._merged[key] = Merged(listing, joined)
             if len(self._merged) > LISTINGS_KEPT:
@@ -159,7 +163,7 @@ class MergedLists:
 
     def _admits(self, mount: Mount, kind: ListName, definition: Any) -> bool:
         """Return whether the middleware of this server admits a component of a mounted server."""
-        pipeline = self._server.pipeline
+        pipeline = self._server.dispatcher.pipeline
         if pipeline.admits is None:
             return True
         key = key_of_definition(kind, definition)

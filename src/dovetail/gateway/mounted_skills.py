@@ -42,12 +42,14 @@ Ask = Callable[[Call, Channel], Awaitable[Any]]
 
 def offer_skills(server: Server, mounts: Mounts, settings: Mapping[str, Any]) -> None:
     """Serve the skills of mounted servers."""
-    before, own = server.capabilities.extension(SKILLS_EXTENSION), own_skills(server)
-    if _LIST not in server.methods or (own is not None and server.methods[_LIST] == own.page):
+    before, own = server.dispatcher.capabilities.extension(SKILLS_EXTENSION), own_skills(server)
+    if _LIST not in server.dispatcher.methods or (
+        own is not None and server.dispatcher.methods[_LIST] == own.page
+    ):
         merged = MergedSkills(server, mounts)
-        server.methods |= {_LIST: merged.page, _GET: merged.get, _DIRECTORY: merged.read_directory}
+        server.dispatcher.answer({_LIST: merged.page, _GET: merged.get, _DIRECTORY: merged.read_directory})
     if before is None or (settings.get("directoryRead") and not before.get("directoryRead")):
-        server.add_capability(f"extensions.{SKILLS_EXTENSION}", {**(before or {}), **settings})
+        server.dispatcher.add_capability(f"extensions.{SKILLS_EXTENSION}", {**(before or {}), **settings})
 
 
 def own_skills(server: Server) -> Skills | None:
@@ -69,7 +71,7 @@ class MergedSkills:
                 if found.setdefault(skill.uri, skill) is not skill:
                     log.warning("duplicate skill ignored uri=%s", skill.uri[:URI_ECHO])
         listing = Listing(
-            self._server,
+            self._server.dispatcher,
             "skills",
             lambda: ((one, ()) for one in found.values()),
             m.ListSkillsResult,
@@ -132,7 +134,7 @@ class MergedSkills:
             data = {"uri": call.params.uri[:URI_ECHO]}
             raise ProtocolError("invalid_params", "the URI is not a directory", data=data)
         listing = Listing(
-            self._server,
+            self._server.dispatcher,
             uri,
             lambda: ((one, ()) for one in found.values()),
             m.ReadDirectoryResult,

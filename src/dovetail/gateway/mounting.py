@@ -64,10 +64,11 @@ def mount(server: Server, child: Server | ComponentProvider | App, prefix: str |
         raise RegistrationError(f"mount needs a Server, a Proxy or an ASGI application, not {child!r}")
     if isinstance(child, Proxy):
         child.remote.patience = START_PATIENCE
-    if not isinstance(server.composition, Mounts):
-        server.composition = Mounts(server)
-        server.pipeline.compose()
-    server.composition.add(ServerProvider(child) if isinstance(child, Server) else child, prefix)
+    mounts = server.registry.composition
+    if not isinstance(mounts, Mounts):
+        mounts = Mounts(server)
+        server.dispatcher.compose_with(mounts)
+    mounts.add(ServerProvider(child) if isinstance(child, Server) else child, prefix)
 
 
 class Mounts(MergedLists):
@@ -83,9 +84,9 @@ class Mounts(MergedLists):
         """By URI: the mounted server and its original URI."""
         self._own_methods = ExtensionMethods(server, self._collisions)
         self._started = False
-        for codec in server.admission.codecs.values():
+        for codec in server.dispatcher.admission.codecs.values():
             codec.preserve_unknown()
-        hub = server.hub
+        hub = server.subscriptions.hub
         hub.on_uri_unused, hub.on_session_end, hub.visibility_filter = (
             self.unwatch,
             self._session_ended,
@@ -98,7 +99,7 @@ class Mounts(MergedLists):
         Raises:
             RegistrationError: the prefix or a name is in use, or a server would contain itself.
         """
-        naming = Naming(prefix, self._server.max_name_length)
+        naming = Naming(prefix, self._server.registry.max_name_length)
         if naming.prefix in self._prefixed:
             taken = self._prefixed[naming.prefix].part.label
             raise RegistrationError(f"the prefix {prefix!r} of {part.label} is already used by {taken}")
@@ -114,7 +115,7 @@ class Mounts(MergedLists):
         part.follow(partial(self._news, mount))
         self._adopt(mount)
         for kind in LIST_KINDS:
-            self._server.changed(kind)
+            self._server.registry.changed(kind)
 
     async def remove(self, server: Server) -> None:
         """Stop and remove a mounted server."""
@@ -131,7 +132,7 @@ class Mounts(MergedLists):
         self._merged.clear()
         self._own_methods.adopt(self.mounts)
         for kind in LIST_KINDS:
-            self._server.changed(kind)
+            self._server.registry.changed(kind)
         await mount.part.stop()
 
     def _check(self, part: ServerProvider, naming: Naming) -> None:
@@ -150,14 +151,14 @@ class Mounts(MergedLists):
         """Offer the capabilities of a mounted server. A capability stays once it was offered."""
         server, offered = self._server, mount.part.capabilities
         for name, found in mount.part.param_headers.items():
-            server.param_headers[mount.naming.tool(name)] = found
+            server.registry.param_headers[mount.naming.tool(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
-            if (settings := offered.view(name)) is not None and name not in server.capabilities:
-                server.add_capability(name, settings)
+            if (settings := offered.view(name)) is not None and name not in server.dispatcher.capabilities:
+                server.dispatcher.add_capability(name, settings)
         if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
-            server.enable_tasks()
+            server.dispatcher.enable_tasks()
         if (apps := offered.extension(APPS_EXTENSION)) is not None:
-            server.add_capability(f"extensions.{APPS_EXTENSION}", apps)
+            server.dispatcher.add_capability(f"extensions.{APPS_EXTENSION}", apps)
         if (skills := offered.extension(SKILLS_EXTENSION)) is not None:
             offer_skills(server, self, skills)
         self._own_methods.adopt(self.mounts)
@@ -166,15 +167,15 @@ class Mounts(MergedLists):
         if mount not in self.mounts:
             return  # it was removed
         if news.list is not None and (news.session is not None or news.principal is not None):
-            self._server.hub.publish(news)
+            self._server.subscriptions.hub.publish(news)
         elif news.list is not None:
             self._routes.clear()
             self._adopt(mount)
-            self._server.changed(news.list, news)
+            self._server.registry.changed(news.list, news)
         elif news.uri is not None:
-            self._server.hub.publish(replace(news, uri=mount.naming.uri(news.uri)))
+            self._server.subscriptions.hub.publish(replace(news, uri=mount.naming.uri(news.uri)))
         elif news.task is not None:
-            self._server.hub.publish_task(news.task)
+            self._server.subscriptions.hub.publish_task(news.task)
         else:
             self._adopt(mount)
 
@@ -208,7 +209,7 @@ class Mounts(MergedLists):
         of the name.
         """
         base, at, version = name.partition("@")
-        if may_be_shortened(base, self._server.max_name_length):
+        if may_be_shortened(base, self._server.registry.max_name_length):
             for mount, inner in self._shortened(base):
                 yield mount, f"{inner}{at}{version}"
         end = name.rfind("_")
@@ -237,7 +238,7 @@ class Mounts(MergedLists):
             mount.renamed.clear()
         self._routes.clear()
         self._merged.clear()
-        self._server.changed("tools")
+        self._server.registry.changed("tools")
 
     def owners_of_uri(self, uri: str) -> Iterator[tuple[Mount, str]]:
         _, separator, rest = uri.partition("://")
@@ -303,7 +304,7 @@ class Mounts(MergedLists):
 
     def scopes(self) -> frozenset[str]:
         servers = [mount.part.server for mount in self.mounts if isinstance(mount.part, ServerProvider)]
-        return frozenset[str]().union(*(server.component_scopes() for server in servers))
+        return frozenset[str]().union(*(server.registry.scopes() for server in servers))
 
     def find_routes(self, path: str) -> list[Any]:
         """Return custom HTTP routes of mounted servers. The prefix is the first path segment."""
@@ -361,7 +362,7 @@ class Mounts(MergedLists):
                 return None  # report the requested name
             raise
         if type(result) is Raw and mount.naming.prefix and b'"uri"' in bytes(result):
-            row = self._server.admission.methods.known[call.revision.name][call.method]
+            row = self._server.dispatcher.admission.methods.known[call.revision.name][call.method]
             result = call.codec.decode_result(row, result)
         return mount.naming.result(result)
 
@@ -390,7 +391,7 @@ class Mounts(MergedLists):
 
     def unwatch(self, uri: str) -> None:
         """Unsubscribe from ``uri``: it has no subscribers left."""
-        transforms = self._server.transforms
+        transforms = self._server.registry.transforms
         found = self._watched.pop(uri if transforms is None else transforms.known_as(uri), None)
         if found is not None:
             found[0].part.unwatch(found[1])
@@ -410,8 +411,8 @@ class Mounts(MergedLists):
 def _inside(server: Server) -> set[Server]:
     """Return a server and all servers mounted in it."""
     found = {server}
-    if isinstance(server.composition, Mounts):
-        for mount in server.composition.mounts:
+    if isinstance(server.registry.composition, Mounts):
+        for mount in server.registry.composition.mounts:
             if isinstance(mount.part, ServerProvider):
                 found |= _inside(mount.part.server)
     return found

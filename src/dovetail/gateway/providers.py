@@ -19,7 +19,6 @@ from ..server.composition import ListName, TaskTool
 from ..server.registry.tool_versions import joined, split
 from ..wire.headers import HeaderMap
 from ..wire.methods import Method
-from ..wire.seal import Seal
 from .naming import LISTINGS_KEPT, Naming
 from .resource_visibility import sees
 from .selectors import Traits, key_of_definition
@@ -194,82 +193,88 @@ class ServerProvider:
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        return self.server.capabilities
+        return self.server.dispatcher.capabilities
 
     def tool_names(self) -> Iterable[str]:
         from .collisions import shown_by  # which imports this module
 
         yield from (name for name, _ in shown_by(self, "tools"))
-        composition = self.server.composition
+        composition = self.server.registry.composition
         for mount in () if composition is None else composition.mounts:
             if not isinstance(mount.part, ServerProvider):  # of which `shown_by` knows nothing
                 yield from map(mount.naming.tool, mount.part.tool_names())
 
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
-        return self.server.param_headers
+        return self.server.registry.param_headers
 
     @property
     def added(self) -> Mapping[str, Method]:
-        return self.server.admission.methods.custom
+        return self.server.dispatcher.admission.methods.custom
 
     async def start(self, parent: Server) -> None:
         # Sealed values of the child return through the parent, perhaps in another worker process.
-        self.server.seal = Seal(
-            parent.seal.keys, self.server.limits.max_request_state_bytes, owner=self.server.name
-        )
-        self.server.inherited_store = parent.inherited_store if parent.store is None else parent.store
-        transforms = self.server.transforms
-        if self.server.store is None and transforms is not None and transforms.visibility is not None:
-            transforms.visibility.store = parent.state_store  # shared by all workers of the parent
-        await self.server.start()
+        self.server.dispatcher.use_keys(parent.dispatcher.seal.keys)
+        self.server.lifecycle.inherit_store(parent.lifecycle)
+        transforms = self.server.registry.transforms
+        if (
+            self.server.lifecycle.store is None
+            and transforms is not None
+            and transforms.visibility is not None
+        ):
+            transforms.visibility.store = parent.lifecycle.state_store  # shared by all workers of the parent
+        await self.server.lifecycle.start()
 
     async def stop(self) -> None:
-        await self.server.stop()
+        await self.server.lifecycle.stop()
 
     async def meet(self, call: Call) -> None:
-        if self.server.composition is not None:
-            await self.server.composition.meet(call)
+        if self.server.registry.composition is not None:
+            await self.server.registry.composition.meet(call)
 
     async def shown(self, kind: ListName, call: Call) -> ComponentList:
         server = self.server
-        if server.transforms is not None and server.transforms.lists(kind):
-            shown = await server.transforms.shown(kind, call)
-        elif server.composition is not None:
-            shown = await server.composition.shown(kind, call)
+        if server.registry.transforms is not None and server.registry.transforms.lists(kind):
+            shown = await server.registry.transforms.shown(kind, call)
+        elif server.registry.composition is not None:
+            shown = await server.registry.composition.shown(kind, call)
         else:
             shown = own_entries(server, kind, call)
-        if not server.pipeline.filters(kind):
+        if not server.dispatcher.pipeline.filters(kind):
             return shown
-        left, digest = await server.pipeline.filtered(kind, call, shown.entries)
+        left, digest = await server.dispatcher.pipeline.filtered(kind, call, shown.entries)
         names = {key_of_definition(kind, one) for one in left}
         older = [one for one in shown.older if split(one.name)[0] in names]
         return ComponentList((shown.version, digest), left, older, shown.origins)
 
     def known(self, kind: ListName, call: Call) -> ComponentList | None:
         server = self.server
-        if (server.transforms is not None and server.transforms.lists(kind)) or server.pipeline.filters(kind):
+        if (
+            server.registry.transforms is not None and server.registry.transforms.lists(kind)
+        ) or server.dispatcher.pipeline.filters(kind):
             return None
         return (
             own_entries(server, kind, call)
-            if server.composition is None
-            else server.composition.known(kind, call)
+            if server.registry.composition is None
+            else server.registry.composition.known(kind, call)
         )
 
     def steady(self, kind: ListName) -> bool:
         server = self.server
-        if (server.transforms is not None and server.transforms.varies) or server.pipeline.filters(kind):
+        if (
+            server.registry.transforms is not None and server.registry.transforms.varies
+        ) or server.dispatcher.pipeline.filters(kind):
             return False
-        if server.composition is not None:
-            return server.composition.steady(kind)
-        return not any(entry.rights for entry in server.register.table(kind))
+        if server.registry.composition is not None:
+            return server.registry.composition.steady(kind)
+        return not any(entry.rights for entry in server.registry.table(kind).values())
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         shown = await self.shown("tools", call)
         return traits_in(shown, name)
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
-        register, transforms = self.server.register, self.server.transforms
+        register, transforms = self.server.registry, self.server.registry.transforms
         if transforms is not None:
             if kind == "tools" and transforms.search is not None and name in transforms.search.names:
                 return True
@@ -282,91 +287,102 @@ class ServerProvider:
         else:
             found = name in register.table(kind).entries
         return found or (
-            self.server.composition is not None and await self.server.composition.has(kind, name, call)
+            self.server.registry.composition is not None
+            and await self.server.registry.composition.has(kind, name, call)
         )
 
     def component(self, kind: ListName, name: str) -> Component | None:
-        server, transforms = self.server, self.server.transforms
+        server, transforms = self.server, self.server.registry.transforms
         inner = name if transforms is None else transforms.before(name, kind)
-        if kind == "tools" and "@" in name and inner not in server.register.tools.entries:
+        if kind == "tools" and "@" in name and inner not in server.registry.tools.entries:
             base, version = split(name)  # a version has several spellings
             inner = base if transforms is None else transforms.before(base)
-            inner = None if inner is None else server.register.tools.find(joined(inner, version), None)
+            inner = None if inner is None else server.registry.tools.find(joined(inner, version), None)
         if inner is None:
             return None
         if kind in ("resources", "templates"):
-            found = server.register.find_resource(inner)
-            entry = server.register.templates.entries.get(inner) or (None if found is None else found[0])
+            found = server.registry.find_resource(inner)
+            entry = server.registry.templates.entries.get(inner) or (None if found is None else found[0])
         else:
-            entry = server.register.table(kind).entries.get(inner)
+            entry = server.registry.table(kind).entries.get(inner)
         if entry is None:
-            known = None if server.composition is None else server.composition.component(kind, inner)
+            known = (
+                None
+                if server.registry.composition is None
+                else server.registry.composition.component(kind, inner)
+            )
             if known is None:
                 return None
             stripped = kind == "tools" and known.name != inner  # the version was removed
             return replace(known, name=split(name)[0] if stripped else name)
-        component = server.pipeline.of_entry(kind, entry)
+        component = server.dispatcher.pipeline.of_entry(kind, entry)
         stripped = kind == "tools" and (entry.older or name not in (inner, entry.definition.name))
         return replace(component, name=split(name)[0] if stripped else name)
 
     def unwrapped(self, call: Call) -> Call | None:
-        transforms, composition = self.server.transforms, self.server.composition
+        transforms, composition = self.server.registry.transforms, self.server.registry.composition
         if transforms is not None and transforms.search is not None and call.params.name == CALL:
             meant = transforms.search.unwrapped(call)
             return meant if isinstance(meant, Call) else None
         return None if composition is None else composition.unwrapped(call)
 
     def task_tool(self, name: str) -> TaskTool | None:
-        transforms = self.server.transforms
+        transforms = self.server.registry.transforms
         inner = name if transforms is None else transforms.before(name)
         if inner is None:
             return None
-        tool = self.server.register.tools.entries.get(inner)
+        tool = self.server.registry.tools.entries.get(inner)
         if tool is not None:
             return TaskTool(name, tool.task, tool.rights, tool.asks_first)
-        return None if self.server.composition is None else self.server.composition.task_tool(inner)
+        return (
+            None
+            if self.server.registry.composition is None
+            else self.server.registry.composition.task_tool(inner)
+        )
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
-        return self.server.respond(call, channel)
+        return self.server.dispatcher.respond(call, channel)
 
     async def set_level(self, call: Call, channel: Channel) -> None:
-        if self.server.composition is not None:
-            await self.server.composition.set_level(call, channel)
+        if self.server.registry.composition is not None:
+            await self.server.registry.composition.set_level(call, channel)
 
     async def watch(self, uri: str, call: Call) -> None:
-        await self.server.watch_address(uri, call)
+        await self.server.dispatcher.watch_address(uri, call)
 
     def unwatch(self, uri: str) -> None:
-        if self.server.composition is not None:
-            self.server.composition.unwatch(uri)
+        if self.server.registry.composition is not None:
+            self.server.registry.composition.unwatch(uri)
 
     async def sees(self, uri: str, call: Call) -> bool:
         return await sees(self.server, uri, call)
 
     def rights_of(self, uri: str) -> Rights:
-        transforms = self.server.transforms
-        return self.server.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
+        transforms = self.server.registry.transforms
+        return self.server.dispatcher.pipeline.rights_to(
+            uri if transforms is None else transforms.known_as(uri)
+        )
 
     def find_routes(self, path: str) -> list[Any]:
-        return self.server.find_routes(path)
+        return self.server.dispatcher.find_routes(path)
 
     def session_ended(self, session: Session) -> None:
-        if self.server.hub.on_session_end is not None:
-            self.server.hub.on_session_end(session)
+        if self.server.subscriptions.hub.on_session_end is not None:
+            self.server.subscriptions.hub.on_session_end(session)
 
     def follow(self, tell: Callable[[PublishedChange], None]) -> None:
-        self.server.hub.on_change.append(tell)
-        self.server.admission.methods.on_change.append(partial(tell, PublishedChange()))
+        self.server.subscriptions.hub.on_change.append(tell)
+        self.server.dispatcher.admission.methods.on_change.append(partial(tell, PublishedChange()))
 
 
 def own_entries(server: Server, kind: ListName, call: Call) -> ComponentList:
     """Return the components registered in ``server`` itself that are visible to ``call``."""
-    admits, of = server.pipeline.admits, server.pipeline.of_entry
-    entries = [one for one in server.register.table(kind) if admits is None or admits(of(kind, one))]
+    admits, of = server.dispatcher.pipeline.admits, server.dispatcher.pipeline.of_entry
+    entries = [one for one in server.registry.table(kind).values() if admits is None or admits(of(kind, one))]
     seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
     shown = [entry for entry, sees in zip(entries, seen, strict=True) if sees]
     # A tool with several versions is listed as the newest one that the caller may use.
-    find = server.register.tools.newest
+    find = server.registry.tools.newest
     behind = {
         entry.name
         for entry in shown
@@ -374,7 +390,7 @@ def own_entries(server: Server, kind: ListName, call: Call) -> ComponentList:
     }
     newest = [entry.definition for entry in shown if entry.name not in behind]
     older = [replace(entry.definition, name=entry.name) for entry in shown if entry.name in behind]
-    return ComponentList((server.generation, None if all(seen) else seen), newest, older)
+    return ComponentList((server.registry.generation, None if all(seen) else seen), newest, older)
 
 
 def traits_in(shown: ComponentList, name: str) -> Sequence[Traits]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from ..client.client_config import ClientOptions
-from ..core.channel import Call, Channel
 from ..model import Implementation
 from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
@@ -84,14 +83,11 @@ class Proxy(Server):
         self._named, self._required = name is not None, required
         self._quoted = False
         mount(self, self.remote, None)
+        self.dispatcher.answer({"tools/call": self.remote.respond})  # there is no other provider
+        self.lifecycle.add(start=self._offer_upstream)
 
-    def call_tool(self, call: Call, channel: Channel) -> Any:
-        """Forward ``tools/call`` directly: a proxy has a single provider."""
-        return self.remote.respond(call, channel)
-
-    async def start(self) -> None:
-        """Connect to the upstream and offer its capabilities."""
-        await super().start()
+    def _offer_upstream(self) -> None:
+        """Offer the capabilities of the upstream, once it is connected."""
         first = self.remote.first
         if first is None:
             if self._required and self.remote.problem is not None:
@@ -113,18 +109,17 @@ class Proxy(Server):
 
     def _introduce(self, first: Upstream) -> None:
         """Take over the name and the capabilities of the upstream."""
+        info, instructions = self.dispatcher.info, self.instructions
         if not self._named:
-            info = first.client.server_info
-            self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")
-            for codec in self.admission.codecs.values():
-                codec.set_server_info(self.info)
-        self._offer_skills(first)
-        if self.instructions is None or self._quoted:
-            self.instructions = first.client.instructions
+            info = first.client.server_info or Implementation(_UNSAID, "0.0.0")
+        if instructions is None or self._quoted:
+            instructions = first.client.instructions
             self._quoted = True
+        self.dispatcher.introduce(info, instructions)
+        self._offer_skills(first)
 
     def _offer_skills(self, first: Upstream) -> None:
         found = first.client.server_capabilities.extension(SKILLS_EXTENSION)
         if found is not None:
-            self.methods |= dict.fromkeys(_SKILLS, self.remote.respond)
-            self.add_capability(f"extensions.{SKILLS_EXTENSION}", found)
+            self.dispatcher.answer(dict.fromkeys(_SKILLS, self.remote.respond))
+            self.dispatcher.add_capability(f"extensions.{SKILLS_EXTENSION}", found)

@@ -114,7 +114,11 @@ class RemoteProvider:
     async def start(self, parent: Server) -> None:
         """Connect; an unreachable upstream is retried."""
         self._server = parent
-        if (store := parent.inherited_store if parent.store is None else parent.store) is not None:
+        if (
+            store := parent.lifecycle.inherited_store
+            if parent.lifecycle.store is None
+            else parent.lifecycle.store
+        ) is not None:
             self._connections.held.share(store)
         if self._personal:
             return

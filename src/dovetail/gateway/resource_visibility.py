@@ -43,7 +43,9 @@ class SubscriptionVisibility:
             method="resources/subscribe",
             params=None,
             revision=revision,
-            codec=self._server.admission.codecs[revision.name] if session is None else session.codec,
+            codec=self._server.dispatcher.admission.codecs[revision.name]
+            if session is None
+            else session.codec,
             capabilities=ClientCapabilities() if session is None else session.capabilities,
             session=session,
             principal=one.principal,
@@ -52,14 +54,14 @@ class SubscriptionVisibility:
 
 async def sees(server: Server, uri: str, call: Call) -> bool:
     """Return whether the caller can see ``uri``, given under its listed name."""
-    if server.transforms is not None:
+    if server.registry.transforms is not None:
         try:
-            uri = await server.transforms.address(uri, call)
+            uri = await server.registry.transforms.address(uri, call)
         except ProtocolError:
             return False
-    rights = server.pipeline.rights_to(uri)
+    rights = server.dispatcher.pipeline.rights_to(uri)
     if rights and not visible(rights, call.principal):
         return False
-    if server.register.find_resource(uri) is not None:
+    if server.registry.find_resource(uri) is not None:
         return True
-    return server.composition is None or await server.composition.sees(uri, call)
+    return server.registry.composition is None or await server.registry.composition.sees(uri, call)

@@ -98,7 +98,7 @@ class Search:
     def __init__(self, server: Server, always: Iterable[str], limit: int) -> None:
         if not 1 <= limit <= SEARCH_RESULTS:
             raise RegistrationError(f"the search limit must be 1 to {SEARCH_RESULTS}, not {limit}")
-        for name in self.names & server.register.tools.entries.keys():
+        for name in self.names & server.registry.tools.entries.keys():
             raise RegistrationError(
                 f"the search needs the tool name {name!r}, which is already registered; rename that tool"
             )
@@ -122,7 +122,7 @@ class Search:
             wish = msgspec.json.decode(_given(call), type=SearchArguments)
             limit = min(max(wish.limit or self._limit, 1), SEARCH_RESULTS)
         except msgspec.ValidationError as error:
-            return self._server.failures.of_tool(ToolError(str(error)), FIND, call)
+            return self._server.dispatcher.failures.of_tool(ToolError(str(error)), FIND, call)
         found = self._index(tools).best(wish.query) if wish.query else tools
         shown = [
             {"name": tool.name, "description": tool.description or "", "inputSchema": tool.input_schema}
@@ -145,9 +145,9 @@ class Search:
         try:
             named = msgspec.json.decode(_given(call), type=CallArguments)
         except msgspec.ValidationError as error:
-            return self._server.failures.of_tool(ToolError(str(error)), CALL, call)
+            return self._server.dispatcher.failures.of_tool(ToolError(str(error)), CALL, call)
         if named.name in self.names:
-            return self._server.failures.of_tool(
+            return self._server.dispatcher.failures.of_tool(
                 ToolError(f"{named.name} cannot be called with {CALL}"), CALL, call
             )
         arguments = UNSET if bytes(named.arguments) == b"null" else Raw(bytes(named.arguments))

@@ -92,13 +92,13 @@ class TransformChain:
     def change(self) -> None:
         """Invalidate cached lists."""
         self.edition += 1
-        hub = self._server.hub
+        hub = self._server.subscriptions.hub
         hub.client_uri = self.components.outer_uri if any(view.moves for view in self.views) else None
         if self.components.concerns("resources") or self.components.concerns("templates"):
             hub.visibility_filter = hub.visibility_filter or SubscriptionVisibility(self._server)
         for kind in LIST_KINDS:
             if kind == "tools" or self.components.concerns(kind):
-                self._server.changed(kind)
+                self._server.registry.changed(kind)
 
     def add_view(self, view: View) -> None:
         settle(self._server, view)
@@ -114,7 +114,7 @@ class TransformChain:
         """Split results that exceed ``max_bytes`` into pages."""
         self.response_limit = ResponseLimit(max_bytes)
         self.response_limit.attach(self._server)
-        self._server.pipeline.compose()
+        self._server.dispatcher.pipeline.compose()
 
     def find_tools(self, search: Search | None) -> None:
         """List only what ``search`` lists and make the rest searchable; None switches it off."""
@@ -124,7 +124,7 @@ class TransformChain:
     async def _search(self, search: Search, request: Request) -> Struct | Raw:
         """Run ``search_tools`` on the tools that the caller may call and middleware lists."""
         found = (await self._listed(request.call)).everything
-        left, _ = await self._server.pipeline.filtered("tools", request.call, found)
+        left, _ = await self._server.dispatcher.pipeline.filtered("tools", request.call, found)
         return await search.find(request.call, left)
 
     def watch_visibility(self) -> Visibility:
@@ -150,7 +150,7 @@ class TransformChain:
 
     async def _listed(self, call: Call) -> Listed:
         server, rules = self._server, await self.rules(call)
-        composition = server.composition
+        composition = server.registry.composition
         there = (
             own_entries(server, "tools", call)
             if composition is None
@@ -168,14 +168,18 @@ class TransformChain:
             private = (
                 composition is not None
                 or self.visibility is not None
-                or len(there.entries) < len(server.tools)
+                or len(there.entries) < len(server.registry.tools)
             )
             everything = shown.entries
             if self.search is not None:
                 shown = replace(shown, entries=self.search.listed(everything))
             entries = shown.entries
             listing = Listing(
-                server, "tools", lambda: ((one, ()) for one in entries), ListToolsResult, private=private
+                server.dispatcher,
+                "tools",
+                lambda: ((one, ()) for one in entries),
+                ListToolsResult,
+                private=private,
             )
             kept = self._kept[key] = Listed(shown, listing, everything)
             if len(self._kept) > LISTINGS_KEPT:
@@ -208,7 +212,7 @@ class TransformChain:
         true = {tool.name: tool.input_schema for tool in (*shown.entries, *shown.older)}
         if len(self._schemas) >= LISTINGS_KEPT:
             self._schemas.clear()
-        self._schemas[key] = (self._server.generation, true)
+        self._schemas[key] = (self._server.registry.generation, true)
         return replace(
             shown,
             entries=[in_profile(tool, profile) for tool in shown.entries],
@@ -223,7 +227,7 @@ class TransformChain:
             return arguments
         key = (key_of(call.principal), await self.rules(call), profile)
         found = self._schemas.get(key)
-        if found is None or found[0] != self._server.generation:
+        if found is None or found[0] != self._server.registry.generation:
             await self._listed(call)
             found = self._schemas.get(key)
         schema = None if found is None else found[1].get(name)
@@ -242,7 +246,7 @@ class TransformChain:
             return None
         rules = await self.rules(call)
         wanted = pinned or asked_for(call.meta)
-        tools = self._server.register.tools
+        tools = self._server.registry.tools
         if not rules and not any(view.by_traits for view in self.views):
             key = joined(inner, pinned)
             if wanted is None:
@@ -304,11 +308,15 @@ class TransformChain:
     async def _versions(self, name: str, wanted: str | None, call: Call) -> Sequence[Traits]:
         """Return the known versions of a tool, newest first. An unknown tool of an upstream counts as one."""
         server = self._server
-        own = server.register.tools.versions(name)
+        own = server.registry.tools.versions(name)
         if own:
             usable = [one for one in own if wanted is not None or visible(one.rights, call.principal)]
             return [Traits(one.name, one.version, one.tags) for one in usable or own]
-        found = () if server.composition is None else await server.composition.traits(name, call)
+        found = (
+            ()
+            if server.registry.composition is None
+            else await server.registry.composition.traits(name, call)
+        )
         if wanted is not None and not any(_is(one, wanted, None) for one in found):
             tags = found[0].tags if found else frozenset[str]()
             return [*found, Traits(joined(name, wanted), wanted, tags)]

@@ -95,12 +95,14 @@ class Visibility:
         session = None if call.session is None else call.session.id
         principal = key_of(call.principal) if session is None else None
         for kind in LIST_KINDS:
-            if kind in self._server.capabilities and may_mean(rule.words, kind):
-                self._server.hub.publish(PublishedChange(list=kind, session=session, principal=principal))
+            if kind in self._server.dispatcher.capabilities and may_mean(rule.words, kind):
+                self._server.subscriptions.hub.publish(
+                    PublishedChange(list=kind, session=session, principal=principal)
+                )
 
     @property
     def _kept(self) -> Store:
-        return self._server.state_store if self.store is None else self.store
+        return self._server.lifecycle.state_store if self.store is None else self.store
 
     def _key(self, call: Call, *, new: bool) -> str | None:
         if call.session is not None:

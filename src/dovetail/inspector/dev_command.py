@@ -80,7 +80,7 @@ class Reloading:
         self._failed = False
         """Whether the last start failed and was reported."""
         self.front = Proxy(self._command(), **self._options())
-        self.front.wrap_lifespan(lambda inner: self._living)
+        self.front.lifecycle.wrap_lifespan(lambda inner: self._living)
         self._watched = FileWatcher(self.file, *env_files)
 
     @asynccontextmanager
@@ -199,7 +199,7 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -
     inspector = Inspector()
     made = Reloading(options.target, inspector.note, env_files=options.env_files, arguments=options.arguments)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(lifespan(made.front))
+        await stack.enter_async_context(lifespan(made.front.dispatcher))
         link = await stack.enter_async_context(
             InspectorApp(inspector).served(BindAddress(port=options.inspector_port))
         )
@@ -207,7 +207,7 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -
         made.on_stderr = shown.log_stderr
         if wire is not None:
             print_line(_places(None, link, json=options.json))
-            await stdio.serve(made.front, wire=wire, stop=stop)
+            await stdio.serve(made.front.dispatcher, wire=wire, stop=stop)
             return
         from ..transports.http.server.app import HttpApp  # with --stdio, the page is the only HTTP server
 

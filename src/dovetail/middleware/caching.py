@@ -75,8 +75,11 @@ class Caching(Middleware):
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
-        if self._server is not None and self._invalidate not in self._server.hub.on_resource_updated:
-            self._server.hub.on_resource_updated.append(self._invalidate)
+        if (
+            self._server is not None
+            and self._invalidate not in self._server.subscriptions.hub.on_resource_updated
+        ):
+            self._server.subscriptions.hub.on_resource_updated.append(self._invalidate)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [
@@ -136,10 +139,10 @@ class Caching(Middleware):
         if server is None:
             return True
         if call.method == "tools/call":
-            entry = server.tools.get(call.params.name)
+            entry = server.registry.tools.get(call.params.name)
             rights = () if entry is None else entry.rights
         else:
-            rights = server.pipeline.rights_to(request.name)
+            rights = server.dispatcher.pipeline.rights_to(request.name)
         return not rights or visible(rights, call.principal)
 
     def _store(self, key: _Key, result: Struct | Raw) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ..drivers.middleware_chain import Middleware
+from ..drivers.middleware_chain import Middleware, admission_of
 from ..server import Server
 
 
@@ -94,7 +94,7 @@ class ClientWorkarounds(Middleware):
         """How often each was applied."""
 
     def attach(self, service: Any) -> None:
-        service.admission.is_check_disabled = self.applies
+        admission_of(service).is_check_disabled = self.applies
 
     def applies(self, name: str) -> bool:
         """Return whether the workaround is active, and count its use."""
@@ -114,7 +114,7 @@ class ClientWorkarounds(Middleware):
 def workarounds_of(server: Server) -> list[WorkaroundUse]:
     """Return the table with its use in ``server``."""
     found = [each.counts for each in server.middleware if isinstance(each, ClientWorkarounds)]
-    if not found and server.client_workarounds:
+    if not found and server.dispatcher.settings.client_workarounds:
         found = [dict.fromkeys(_NAMES, 0)]
     counts = {name: count for one in found for name, count in one.items()}
     return [

@@ -28,7 +28,6 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from ..core.channel import Call
-from ..core.subscriptions import SubscriptionHub
 from ..drivers.heartbeat import repeat
 from ..drivers.thread_pool import ThreadPool
 from ..errors import RETRY_AFTER_MS, ProtocolError
@@ -68,18 +67,19 @@ LIGHT: Final = frozenset({
 """Methods that are answered in every state of the server."""
 
 
-class RefusingPipeline(Protocol):
-    """The part of the server's pipeline that `Health` uses."""
-
-    def refuse_with(self, check: Callable[[Call], None] | None) -> None: ...
-
-
 class MonitoredServer(Protocol):
     """The part of the server that `Health` uses."""
 
-    pipeline: RefusingPipeline
-    limits: Limits
-    hub: SubscriptionHub
+    @property
+    def limits(self) -> Limits: ...
+
+    def refuse_with(self, check: Callable[[Call], None] | None) -> None:
+        """Have ``check`` raise for every call that is not to be executed now; None serves all again."""
+        ...
+
+    def notify_updated(self, uri: str) -> None:
+        """Notify the subscribers of ``uri``, in this process only."""
+        ...
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> object: ...
 
@@ -341,7 +341,7 @@ class Health:
                 ", ".join(o.name for o in self._all() if not o.ok) or "none",
             )
             if self._uri is not None:
-                self._server.hub.publish_resource_updated(self._uri)
+                self._server.notify_updated(self._uri)
         refusal = next((one.refusal for one in self._all() if one.refusal is not None), None)
         if refusal != self._refusal:
             self._refusal = refusal
@@ -350,11 +350,11 @@ class Health:
     def _refuse_calls(self) -> None:
         """Refuse requests that run code. A healthy server does not pay for this check."""
         log.error("calls refused reason=%s", self._refusal)
-        self._server.pipeline.refuse_with(self._check)
+        self._server.refuse_with(self._check)
 
     def _accept_calls(self) -> None:
         log.warning("calls accepted again")
-        self._server.pipeline.refuse_with(None)
+        self._server.refuse_with(None)
 
     def _check(self, call: Call) -> None:
         """Refuse the request. Raises: ProtocolError."""

@@ -93,7 +93,7 @@ class Policy(Middleware):
         server = self._server
         approve = self._approve and component.is_named(partial(_named, patterns=self._approve))
         if server is not None and approve and not (request.resumed or request.repeated):
-            asking = asking_for(server, request.call, request.channel)
+            asking = asking_for(server.dispatcher, request.call, request.channel)
             asked = await self._approved(server, request, asking)
             if asked is not None:
                 return asked

@@ -199,7 +199,7 @@ class RateLimit(Middleware):
         return cls(**{**figures, **options})
 
     def attach(self, service: Any) -> None:
-        store = service.store if isinstance(service, Server) else None
+        store = service.lifecycle.store if isinstance(service, Server) else None
         if self._sharing is not None:
             self._sharing.close()
             self._sharing = None

@@ -66,10 +66,10 @@ class ResponseLimit(Middleware):
     def attach(self, service: Any) -> None:
         if not isinstance(service, Server):
             raise ValueError("ResponseLimit works on servers only")
-        if "resources" not in service.capabilities:
+        if "resources" not in service.dispatcher.capabilities:
             # The remainder is read as a resource, so the server declares the resources capability from the
             # start.
-            service.add_capability("resources", {"subscribe": True, "listChanged": True})
+            service.dispatcher.add_capability("resources", {"subscribe": True, "listChanged": True})
         self._server = service
 
     async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
@@ -83,7 +83,7 @@ class ResponseLimit(Middleware):
             return self._list(call, result, entries)
         if result.structured_content is not UNSET and self._has_schema(call.params.name):
             text = f"the result of {call.params.name!r} exceeds {self._bytes} bytes; request less data"
-            return self._server.failures.of_tool(
+            return self._server.dispatcher.failures.of_tool(
                 ProtocolError("tool_result_too_large", text), call.params.name, call
             )
         blocks = [msgspec.json.encode(block) for block in result.content]
@@ -103,7 +103,7 @@ class ResponseLimit(Middleware):
 
     def _has_schema(self, name: str) -> bool:
         """Return whether the tool has an output schema. Unknown for tools of other servers."""
-        tool = self._server.tools.get(name)
+        tool = self._server.registry.tools.get(name)
         return tool is None or tool.definition.output_schema is not UNSET
 
     def _fitting(self, items: list[bytes], times: int = 1) -> tuple[int, list[bytes]]:

@@ -59,5 +59,5 @@ class Timeout(Middleware):
         if call.method == "tools/call":
             name = call.params.name
             late = HandlerTimeout(f"tool {name!r}", self._seconds)
-            return self._server.failures.of_tool(late, name, call)
+            return self._server.dispatcher.failures.of_tool(late, name, call)
         raise ProtocolError("internal_error", "the request took too long") from None

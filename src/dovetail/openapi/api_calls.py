@@ -26,7 +26,7 @@ from ..model import (
     ResourceContents,
     TextContent,
 )
-from ..server.execution import Enter
+from ..server.lifecycle import Enter
 from ..server.media import Media
 from ..shapes import Object, is_object
 from .operation_arguments import ApiRequest

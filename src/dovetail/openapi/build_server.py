@@ -18,7 +18,7 @@ from ..errors import ProtocolError, RegistrationError, ToolError
 from ..json_schema.problem import Problem
 from ..json_schema.validation import Validator
 from ..model import CallToolResult
-from ..server.registry.decorators import LONGEST_DESCRIPTION
+from ..server.registry.registry import LONGEST_DESCRIPTION
 from ..server.server import Server
 from ..server.signatures.functions import Function
 from ..server.signatures.parameters import read_signature
@@ -157,7 +157,7 @@ class Builder:
         variables = {argument: legal(argument).replace(".", "_").replace("-", "_") for argument in shown}
         address = self._address(operation, plan, variables)
         reader = self._reader(plan, variables, needed)
-        add = self._server.add_resource_template if variables else self._server.add_resource
+        add = self._server.add_resource
         add(
             address,
             reader,
@@ -270,7 +270,7 @@ def _build(
     server = make(**_described(document, options))
     limit = server.limits.max_response_bytes or server.limits.max_message_bytes
     api = Api(fetch, base, timeout=request_timeout, limit=limit)
-    server.wrap_lifespan(api.around)
+    server.lifecycle.wrap_lifespan(api.around)
     builder, checked = Builder(server, document, api, names), check(routes)
     for operation in operations(document):
         kind = kind_of(operation, checked)

@@ -30,9 +30,9 @@ from ..errors import ToolError
 from ..stores.base import Store
 from ..stores.quotas import Quota, quota_owner
 from ..stores.versioned_records import VersionedRecords
+from .dispatcher import CONFIRMATION_PATH
 from .input_requests.client_requests import Asking, InputNotSupported
 from .input_requests.request_kinds import Elicit, ElicitUrl
-from .serving import CONFIRMATION_PATH
 
 if TYPE_CHECKING:
     from .server import Server
@@ -82,7 +82,7 @@ class Confirmation:
     """One question of one call."""
 
     def __init__(self, server: Server, call: Call, asking: Asking, text: str) -> None:
-        self._store = server.state_store
+        self._store = server.lifecycle.state_store
         self._call = call
         self._asking = asking
         self._text = text

@@ -142,7 +142,7 @@ class Context:
     @property
     def lifespan(self) -> Any:
         """What the server's lifespan yielded."""
-        return self._server.lifespan_value
+        return self._server.lifecycle.lifespan_value
 
     # Asking the client; the same line works on every revision
 
@@ -358,7 +358,7 @@ class Context:
             return len(LEVELS) if wanted is None else LEVELS[wanted]
         session = self._call.session
         wanted = None if session is None else session.log_level
-        return LEVELS[self._server.log_level if wanted is None else wanted]
+        return LEVELS[self._server.dispatcher.settings.log_level if wanted is None else wanted]
 
     async def debug(self, data: Any, *, logger: str | None = None) -> None:
         """`log` at level ``debug``."""
@@ -395,7 +395,7 @@ class Context:
             TypeError, ValueError: the value has no JSON form, or is too large.
             StoreFull: as many are kept as may be, for whoever calls or for all.
         """
-        return await create_handle(self._server.state_store, self._call, value, ttl)
+        return await create_handle(self._server.lifecycle.state_store, self._call, value, ttl)
 
     @property
     def state(self) -> State:
@@ -404,7 +404,7 @@ class Context:
         Raises:
             StateError: there is neither.
         """
-        return State(self._server.state_store, self._call)
+        return State(self._server.lifecycle.state_store, self._call)
 
     # What the caller sees
 
@@ -423,7 +423,7 @@ class Context:
         await self._change_visible(chosen(names, tags), show=False)
 
     async def _change_visible(self, words: list[str], *, show: bool) -> None:
-        transforms = self._server.transforms
+        transforms = self._server.registry.transforms
         if transforms is None or transforms.visibility is None:
             raise StateError("this server shows the same to everybody: call server.hide() when it is made")
         await transforms.visibility.change(self._call, words, show=show)
@@ -436,7 +436,7 @@ class Context:
         Raises:
             ProtocolError: of kind ``resource_not_found``.
         """
-        return await self._server.read_resource(uri, self)
+        return await self._server.dispatcher.read_for(uri, self)
 
     def wait(self, awaitable: Coroutine[Any, Any, T]) -> T:
         """For a plain function in a worker thread: run one of these methods on the event loop, wait for it.

@@ -196,10 +196,10 @@ def with_handles(signature: Signature) -> Signature:
             del arguments[CONTEXT]
         for name, read in readers.items():
             if arguments.get(name) is not None:
-                id, kept = arguments[name], context.server.state_store
+                id, kept = arguments[name], context.server.lifecycle.state_store
                 arguments[name] = await load(kept, context.principal, id, read, context.scope)
         return await (
-            function(**arguments) if is_async else context.server.runner.call(function, **arguments)
+            function(**arguments) if is_async else context.server.lifecycle.runner.call(function, **arguments)
         )
 
     return replace(

@@ -24,7 +24,7 @@ from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
 from ..wire.seal import bind
 
 if TYPE_CHECKING:
-    from .server import Server
+    from .dispatcher import Dispatcher
 
 PAGES_KEPT: Final = 512
 """Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
@@ -42,14 +42,14 @@ class Listing:
 
     def __init__(
         self,
-        server: Server,
+        dispatcher: Dispatcher,
         name: str,
         entries: Callable[[], Iterable[tuple[Any, Rights]]],
         result: Callable[[list[Any]], PaginatedResult],
         *,
         private: bool = False,
     ) -> None:
-        self._server = server
+        self._dispatcher = dispatcher
         self._name = name
         self._entries = entries
         """What is in it, and who may see it."""
@@ -78,7 +78,7 @@ class Listing:
         """
         params = call.params
         cursor = None if params.cursor is UNSET else params.cursor
-        size = page_size(self._server, call)
+        size = page_size(self._dispatcher, call)
         start = page_offset(call)
         restricted = self._find_restricted() if self._restricted is None else self._restricted
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
@@ -107,7 +107,7 @@ class Listing:
     def _build(
         self, call: Call, cursor: str | None, size: int, start: int, hidden: set[int]
     ) -> PaginatedResult:
-        server = self._server
+        dispatcher = self._dispatcher
         definitions, digest = self._whole(frozenset(hidden))
         if start > len(definitions):
             raise _invalid_offset(f"the list has {len(definitions)} entries")
@@ -120,12 +120,12 @@ class Listing:
                 ) from None
             raise
         result = self._result(definitions[offset : offset + size])
-        result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
+        result.ttl_ms, result.cache_scope = dispatcher.settings.ttl_ms, dispatcher.settings.cache_scope
         if call.principal is not None or self._restricted or self._private or self._app_only:
             result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
             position = digest + str(offset + size).encode()
-            result.next_cursor = seal_cursor(server, call, self._name, position)
+            result.next_cursor = seal_cursor(dispatcher, call, self._name, position)
         return result
 
     def _whole(self, hidden: frozenset[int]) -> tuple[list[Any], bytes]:
@@ -138,7 +138,7 @@ class Listing:
         return found
 
     def _offset(self, call: Call, cursor: str, digest: bytes) -> int:
-        position = open_cursor(self._server, call, self._name, cursor)
+        position = open_cursor(self._dispatcher, call, self._name, cursor)
         if position[:_DIGEST] != digest:
             raise ProtocolError("cursor_expired", "the list has changed: start over")
         return int(position[_DIGEST:])
@@ -157,10 +157,10 @@ def _is_app_only(tool: Any) -> bool:
     return isinstance(shown, list) and "model" not in shown
 
 
-def page_size(server: Server, call: Call) -> int:
+def page_size(dispatcher: Dispatcher, call: Call) -> int:
     """How many entries ``call`` gets at most."""
     wish: Any = call.params.limit
-    most = server.page_size
+    most = dispatcher.page_size
     if wish is UNSET:
         return most
     refuses = _refuses(call)
@@ -195,19 +195,19 @@ def _invalid_offset(reason: str) -> ProtocolError:
     return ProtocolError("invalid_offset", reason)
 
 
-def seal_cursor(server: Server, call: Call, name: str, position: bytes) -> str:
+def seal_cursor(dispatcher: Dispatcher, call: Call, name: str, position: bytes) -> str:
     """The cursor for ``position`` in the list ``name``, good for the principal of ``call`` alone."""
-    return server.seal.seal("cursor", position, expires=NEVER, bound=bind(key_of(call.principal), name))
+    return dispatcher.seal.seal("cursor", position, expires=NEVER, bound=bind(key_of(call.principal), name))
 
 
-def open_cursor(server: Server, call: Call, name: str, cursor: str) -> bytes:
+def open_cursor(dispatcher: Dispatcher, call: Call, name: str, cursor: str) -> bytes:
     """The position in a cursor.
 
     Raises:
         ProtocolError: of kind ``invalid_cursor``: it is not ours, or was given to somebody else.
     """
     try:
-        return server.seal.open("cursor", cursor, now=0, bound=bind(key_of(call.principal), name))
+        return dispatcher.seal.open("cursor", cursor, now=0, bound=bind(key_of(call.principal), name))
     except ProtocolError:
         raise ProtocolError("invalid_cursor", "the cursor is unknown: start over") from None
 

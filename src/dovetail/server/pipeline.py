@@ -53,7 +53,7 @@ from .registry.component_tables import RegisteredTool
 from .registry.tool_versions import asked_for, joined, split, tags_of, version_of
 
 if TYPE_CHECKING:
-    from .server import Server
+    from .dispatcher import Dispatcher
 
 _CALL: Final = "tools/call"
 _COMPLETE: Final = "completion/complete"
@@ -118,11 +118,11 @@ class Once(Protocol):
 class Pipeline:
     """The pipeline of one server."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._tools = server.register.tools.entries
-        self._methods = server.methods
-        self.middleware: tuple[Middleware | Wrapper, ...] = ()
+    def __init__(self, dispatcher: Dispatcher, middleware: Sequence[Middleware | Wrapper] = ()) -> None:
+        self._dispatcher = dispatcher
+        self._tools = dispatcher.registry.tools.entries
+        self._methods = dispatcher.methods
+        self.middleware = tuple(middleware)
         """What runs around every call, the outermost first."""
         self.once: Once | None = None
         """What runs a call with an idempotency key once; None without a store."""
@@ -132,27 +132,37 @@ class Pipeline:
         """Whether a component may be used at all; None where every one may."""
         self._check: Callable[[Call], None] | None = None
         """Raises for a call that is not to be executed now."""
-        self.note: ReceiveNotification = server.handle_notification
+        self.note: ReceiveNotification = dispatcher.custom_methods.handle_notification
         """Takes note of a notification."""
         self._chain: Next = self._execute
 
     def use(self, middleware: Sequence[Middleware | Wrapper]) -> None:
         """Run ``middleware`` around every call from now on."""
         self.middleware = tuple(middleware)
-        attach(self.middleware, self._server)
+        attach(self.middleware, self._dispatcher.server)
         self.compose()
 
     def add(self, middleware: Middleware | Wrapper) -> None:
         """Run ``middleware`` around every call from now on, outside all that is there."""
         self.middleware = (middleware, *self.middleware)
-        attach((middleware,), self._server)
+        attach((middleware,), self._dispatcher.server)
         self.compose()
 
     def append(self, middleware: Sequence[Middleware | Wrapper]) -> None:
         """Run ``middleware`` around every call from now on, inside all that is there."""
         self.middleware = (*self.middleware, *middleware)
-        attach(middleware, self._server)
+        attach(middleware, self._dispatcher.server)
         self.compose()
+
+    def run_once_with(self, once: Once) -> None:
+        """Have ``once`` run the calls that have an idempotency key."""
+        self.once = once
+
+    def stopped(self) -> None:
+        """Let every middleware know that the server has stopped."""
+        for each in self.middleware:
+            if isinstance(each, Middleware):
+                each.stopped()
 
     def refuse_with(self, check: Callable[[Call], None] | None) -> None:
         """Have ``check`` raise for every call that is not to be executed now; None serves all again."""
@@ -161,27 +171,32 @@ class Pipeline:
 
     def compose(self) -> None:
         """Put the steps together again: something that takes part has come."""
-        server, execute = self._server, cast("Next", self._execute)
+        dispatcher, execute = self._dispatcher, cast("Next", self._execute)
         inner = execute
-        if server.transforms is not None and server.transforms.response_limit is not None:
-            inner = server.transforms.response_limit.wrap(inner)
+        if (
+            dispatcher.registry.transforms is not None
+            and dispatcher.registry.transforms.response_limit is not None
+        ):
+            inner = dispatcher.registry.transforms.response_limit.wrap(inner)
         if self.once is not None:
             inner = self.once.wrap(inner)
         self._chain = compose(self.middleware, inner)
         before, self.admits = self.admits, component_check(self.middleware)
         if before is not None or self.admits is not None:
             for kind in LIST_KINDS:
-                server.changed(kind)
-        self.note = compose_notifications(self.middleware, server.handle_notification)
-        if server.transforms is not None:
-            self._chain = partial(_relocating, self._chain, server.transforms.components.relocated)
+                dispatcher.registry.changed(kind)
+        self.note = compose_notifications(self.middleware, dispatcher.custom_methods.handle_notification)
+        if dispatcher.registry.transforms is not None:
+            self._chain = partial(
+                _relocating, self._chain, dispatcher.registry.transforms.components.relocated
+            )
         # No middleware cares about requests: one that only counts or bends rules costs a call nothing.
         alone = self.admits is None and compose(self.middleware, execute) is execute
         guarded = not alone or self.once is not None
         if (
-            server.transforms is not None
-            or server.tasks is not None
-            or (server.composition is not None and guarded)
+            dispatcher.registry.transforms is not None
+            or dispatcher.tasks is not None
+            or (dispatcher.registry.composition is not None and guarded)
         ):
             self.enter = self._resolve_and_run
         elif not alone or self._check is not None:
@@ -216,12 +231,12 @@ class Pipeline:
                 return chain(Request(call, channel, name_in(call), self.describe))
             return handler(call, channel)
 
-        methods = self._server.methods
+        methods = self._dispatcher.methods
         return enter
 
     async def _resolve_and_run(self, call: Call, channel: Channel) -> Struct | Raw:
-        server = self._server
-        tasks = server.tasks
+        dispatcher = self._dispatcher
+        tasks = dispatcher.tasks
         wish = None
         try:
             if call.method == "tasks/create" and tasks is not None:
@@ -250,7 +265,7 @@ class Pipeline:
     async def _begin(
         self, request: Request, face: Any, wish: Any, call: Call, channel: Channel
     ) -> Struct | Raw:
-        tasks = self._server.tasks
+        tasks = self._dispatcher.tasks
         assert tasks is not None
         return await tasks.begin(replace(request, call=call, channel=channel), face, wish, self._chain)
 
@@ -272,7 +287,11 @@ class Pipeline:
 
     async def resolve(self, call: Call, channel: Channel) -> Request:
         """The request with the component it means."""
-        transforms, composition, run = self._server.transforms, self._server.composition, None
+        transforms, composition, run = (
+            self._dispatcher.registry.transforms,
+            self._dispatcher.registry.composition,
+            None,
+        )
         if transforms is not None:
             try:
                 call, run = await transforms.resolve(call)
@@ -306,22 +325,22 @@ class Pipeline:
         entry = self._tools.get(name)
         if entry is not None:
             return entry.definition.name
-        composition = self._server.composition
+        composition = self._dispatcher.registry.composition
         found = None if composition is None else composition.component("tools", name)
         return split(name)[0] if found is None else found.name
 
     def describe(self, request: Request) -> Component:
         """The component of a request."""
-        call, server, composition = request.call, self._server, self._server.composition
+        call, dispatcher, composition = request.call, self._dispatcher, self._dispatcher.registry.composition
         kind = _kind_of(call)
         if kind is None:
             return Component(request.name)
         key = call.params.name if call.method in _NAMED else request.name
         if kind == "tools" and (tool := self._tools.get(key)) is not None:
             return self.of_tool(tool)
-        if kind == "prompts" and (prompt := server.register.prompts.entries.get(key)) is not None:
+        if kind == "prompts" and (prompt := dispatcher.registry.prompts.entries.get(key)) is not None:
             return self.of_entry(kind, prompt)
-        if kind == "templates" and (template := server.register.templates.entries.get(key)) is not None:
+        if kind == "templates" and (template := dispatcher.registry.templates.entries.get(key)) is not None:
             return self.of_entry(kind, template)
         if kind in ("resources", "templates"):
             return self._at(key)
@@ -335,11 +354,15 @@ class Pipeline:
 
     def _at(self, uri: str) -> Component:
         """What is read at ``uri``."""
-        server, found = self._server, self._server.register.find_resource(uri)
+        dispatcher, found = self._dispatcher, self._dispatcher.registry.find_resource(uri)
         if found is not None:
             entry = found[0]
             return replace(self.of_entry("resources", entry), name=uri, aliases=frozenset({entry.name}))
-        other = None if server.composition is None else server.composition.component("resources", uri)
+        other = (
+            None
+            if dispatcher.registry.composition is None
+            else dispatcher.registry.composition.component("resources", uri)
+        )
         other = Component(uri, "resource") if other is None else other
         return self._shown("resources", other.name, other)
 
@@ -375,7 +398,7 @@ class Pipeline:
         """What a list shows of what is registered here, and to whom."""
         admits = self.admits
         of = partial(self.of_entry, kind)
-        return self._server.register.table(kind).shown(
+        return self._dispatcher.registry.table(kind).shown(
             None if admits is None else lambda one: admits(of(one))
         )
 
@@ -414,7 +437,7 @@ class Pipeline:
 
     def _shown(self, kind: ListName, name: str, component: Component) -> Component:
         """The component with the name that clients see, where views rename it."""
-        transforms = self._server.transforms
+        transforms = self._dispatcher.registry.transforms
         outer = name if transforms is None else transforms.after(name, kind)
         if outer == component.name:
             return component
@@ -428,7 +451,7 @@ class Pipeline:
         Raises:
             ProtocolError: they may not.
         """
-        call, composition = request.call, self._server.composition
+        call, composition = request.call, self._dispatcher.registry.composition
         if self.admits is not None and not self.admits(request.component):
             raise _not_found(request)
         name = call.params.name
@@ -440,12 +463,16 @@ class Pipeline:
 
     def rights_to(self, uri: str) -> Rights:
         """Who may use a resource: one decision for reading it, subscribing to it and hearing of it."""
-        server = self._server
+        dispatcher = self._dispatcher
         if self.admits is not None and not self.admits(self._at(uri)):
             return DENY_ALL
-        rights = server.register.rights_of(uri)
-        if not rights and server.composition is not None and server.register.find_resource(uri) is None:
-            rights = server.composition.rights_of(uri)
+        rights = dispatcher.registry.rights_of(uri)
+        if (
+            not rights
+            and dispatcher.registry.composition is not None
+            and dispatcher.registry.find_resource(uri) is None
+        ):
+            rights = dispatcher.registry.composition.rights_of(uri)
         return rights
 
     # --- execute --------------------------------------------------------------------------------------------
@@ -463,7 +490,7 @@ class Pipeline:
             return self._run_last(request)
         handler = self._methods.get(request.call.method)
         if handler is None:
-            handler = self._server.find_handler(request.call.method)
+            handler = self._dispatcher.find_handler(request.call.method)
         return handler(request.call, request.channel)
 
     async def _run_last(self, request: Request) -> Struct | Raw:
@@ -474,7 +501,7 @@ class Pipeline:
             return await request.run(request)
         if request.task is not None:
             call = request.task.working(call)
-        return await self._server.find_handler(call.method)(call, request.channel)
+        return await self._dispatcher.find_handler(call.method)(call, request.channel)
 
 
 async def _relocating(chain: Next, relocated: Callable[[Call, Any], Any], request: Request) -> Struct | Raw:

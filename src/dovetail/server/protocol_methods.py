@@ -29,7 +29,7 @@ from .registry.uri_checks import uri_fault
 from .signatures.returns import writable
 
 if TYPE_CHECKING:
-    from .server import Server
+    from .dispatcher import Dispatcher
 
 BUSY_SECONDS: Final = 5.0
 """When a peer is asked to come back that found others holding too much."""
@@ -46,18 +46,18 @@ _LISTS: Final[Mapping[ListName, tuple[str, Callable[[list[Any]], m.PaginatedResu
 """By the name of its table: the method that asks for a list, and the result that shows it."""
 
 
-class Builtin:
-    """The methods every server has."""
+class ProtocolMethods:
+    """The methods of the protocol that every server has."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._lists = {
-            name: Listing(server, name, partial(self._listed, name), result)
+            name: Listing(dispatcher, name, partial(self._listed, name), result)
             for name, (_, result) in _LISTS.items()
         }
 
     def _listed(self, name: ListName) -> Iterable[tuple[Any, Rights]]:
-        return self._server.pipeline.listed(name)
+        return self._dispatcher.pipeline.listed(name)
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -81,28 +81,28 @@ class Builtin:
     # The handshake and its successor
 
     async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
-        server = self._server
-        if server.composition is not None:
-            await server.composition.meet(call)
-        capabilities = server.admission.methods.advertised(call.codec)
+        dispatcher = self._dispatcher
+        if dispatcher.registry.composition is not None:
+            await dispatcher.registry.composition.meet(call)
+        capabilities = dispatcher.admission.methods.advertised(call.codec)
         return phases.handshake(
             call,
             capabilities,
-            server.info,
-            UNSET if server.instructions is None else server.instructions,
+            dispatcher.info,
+            UNSET if dispatcher.instructions is None else dispatcher.instructions,
             narrow=call.codec.dialect.intersect_capabilities,
         )
 
     async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
-        server = self._server
-        if server.composition is not None:
-            await server.composition.meet(call)
+        dispatcher = self._dispatcher
+        if dispatcher.registry.composition is not None:
+            await dispatcher.registry.composition.meet(call)
         return m.DiscoverResult(
-            supported_versions=list(server.admission.supported),
-            capabilities=server.admission.methods.advertised(call.codec),
-            instructions=UNSET if server.instructions is None else server.instructions,
-            ttl_ms=server.ttl_ms,
-            cache_scope=server.cache_scope,
+            supported_versions=list(dispatcher.admission.supported),
+            capabilities=dispatcher.admission.methods.advertised(call.codec),
+            instructions=UNSET if dispatcher.instructions is None else dispatcher.instructions,
+            ttl_ms=dispatcher.settings.ttl_ms,
+            cache_scope=dispatcher.settings.cache_scope,
         )
 
     async def ping(self, call: Call, channel: Channel) -> m.Result:
@@ -119,13 +119,13 @@ class Builtin:
         if call.session is not None:
             call.session.log_level = call.params.level
         result = await _saved(call)
-        if self._server.composition is not None:
-            await self._server.composition.set_level(call, channel)
+        if self._dispatcher.registry.composition is not None:
+            await self._dispatcher.registry.composition.set_level(call, channel)
         return result
 
     async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
         """One page of a list: of what is registered, mounted here and left by the views."""
-        transforms, composition = self._server.transforms, self._server.composition
+        transforms, composition = self._dispatcher.registry.transforms, self._dispatcher.registry.composition
         if transforms is not None and transforms.lists(name):
             return await transforms.page(name, call, channel)
         if composition is not None:
@@ -135,12 +135,12 @@ class Builtin:
     # Completion
 
     async def complete(self, call: Call, channel: Channel) -> Struct | Raw:
-        server = self._server
+        dispatcher = self._dispatcher
         params = call.params
         ref, argument = params.ref, params.argument
         key = ref.uri if isinstance(ref, m.ResourceTemplateReference) else ref.name
         entry = self._referred(ref, key)
-        admits, of_entry = server.pipeline.admits, server.pipeline.of_entry
+        admits, of_entry = dispatcher.pipeline.admits, dispatcher.pipeline.of_entry
         named = self._named(key)
         for kind, one in named:
             if (one.rights and hidden(one.rights, call.principal)) or (
@@ -148,14 +148,16 @@ class Builtin:
             ):
                 raise _nothing_to_complete(key)
         if not named and isinstance(ref, m.ResourceTemplateReference):
-            rights = server.pipeline.rights_to(key)
+            rights = dispatcher.pipeline.rights_to(key)
             if rights and hidden(rights, call.principal):
                 raise _nothing_to_complete(key)
-        completer = server.completions.get((key, argument.name))
+        completer = dispatcher.registry.completions.get((key, argument.name))
         if completer is None:
             if entry is None:
                 found = (
-                    None if server.composition is None else await server.composition.respond(call, channel)
+                    None
+                    if dispatcher.registry.composition is None
+                    else await dispatcher.registry.composition.respond(call, channel)
                 )
                 if found is None:
                     raise _nothing_to_complete(key)
@@ -168,19 +170,19 @@ class Builtin:
         settled = UNSET if params.context is UNSET else params.context.arguments
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
         try:
-            context = server.context(call, channel) if completer.context is not None else None
+            context = dispatcher.context(call, channel) if completer.context is not None else None
             keywords = completer.keywords(argument.value, given, context)
-            found = completion_of(await server.runner.call(completer.function, **keywords))
+            found = completion_of(await dispatcher.runner.call(completer.function, **keywords))
             if found.labels is UNSET:
                 return m.CompleteResult(writable(found, key))
             meta = {VENDOR + "labels": found.labels}
             return m.CompleteResult(writable(replace(found, labels=UNSET), key), meta=meta)
         except BaseException as error:  # noqa: BLE001  the boundary decides
-            server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
+            dispatcher.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 
     def _referred(self, ref: Any, key: str) -> Registered | None:
         """What a completion is for: it follows the rights of that."""
-        register = self._server.register
+        register = self._dispatcher.registry
         if isinstance(ref, m.ResourceTemplateReference):
             found = register.find_resource(key)
             return register.templates.entries.get(key) or (None if found is None else found[0])
@@ -190,19 +192,19 @@ class Builtin:
 
     def _named(self, key: str) -> list[tuple[ListName, Registered]]:
         """All that has this name: a completer is found by it, whatever a client says that it names."""
-        table = self._server.register.table
+        table = self._dispatcher.registry.table
         return [(kind, table(kind).entries[key]) for kind in _LISTS if key in table(kind).entries]
 
     # Subscriptions
 
     async def subscribe(self, call: Call, channel: Channel) -> m.Result:
-        server, uri = self._server, call.params.uri
+        dispatcher, uri = self._dispatcher, call.params.uri
         subscriber = self._subscriber(call)
         try:
             await self.watch(uri, call)
             if subscriber is not None:
                 subscriber.principal = call.principal
-                server.hub.subscribe(subscriber, uri)
+                dispatcher.subscriptions.hub.subscribe(subscriber, uri)
         except (ProtocolError, Refusal) as error:
             missing = error.kind == "resource_not_found" or isinstance(error, Refusal)
             if missing and _names_failed_subscriptions(call):
@@ -217,26 +219,29 @@ class Builtin:
         Raises:
             ProtocolError: it cannot be an address, or is none for them.
         """
-        server = self._server
-        if server.transforms is not None:
-            uri = await server.transforms.address(uri, call)
-        rights = server.pipeline.rights_to(uri)
+        dispatcher = self._dispatcher
+        if dispatcher.registry.transforms is not None:
+            uri = await dispatcher.registry.transforms.address(uri, call)
+        rights = dispatcher.pipeline.rights_to(uri)
         if rights and hidden(rights, call.principal):
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
-        if server.register.find_resource(uri) is None:
-            if fault := uri_fault(uri, server.limits.max_uri_length):
+        if dispatcher.registry.find_resource(uri) is None:
+            if fault := uri_fault(uri, dispatcher.limits.max_uri_length):
                 raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
-            if server.composition is not None:
-                await server.composition.watch(uri, call)
+            if dispatcher.registry.composition is not None:
+                await dispatcher.registry.composition.watch(uri, call)
             elif _names_failed_subscriptions(call):
                 raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
     async def _may_hear(self, uri: str, call: Call) -> bool:
-        transforms = self._server.transforms
-        rights = self._server.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
+        transforms = self._dispatcher.registry.transforms
+        rights = self._dispatcher.pipeline.rights_to(uri if transforms is None else transforms.known_as(uri))
         if rights and not visible(rights, call.principal):
             return False
-        if self._server.composition is not None or self._server.transforms is not None:
+        if (
+            self._dispatcher.registry.composition is not None
+            or self._dispatcher.registry.transforms is not None
+        ):
             try:
                 await self.watch(uri, call)
             except ProtocolError:
@@ -246,7 +251,7 @@ class Builtin:
     async def unsubscribe(self, call: Call, channel: Channel) -> m.Result:
         subscriber = self._subscriber(call)
         if subscriber is not None:
-            self._server.hub.unsubscribe(subscriber, call.params.uri)
+            self._dispatcher.subscriptions.hub.unsubscribe(subscriber, call.params.uri)
         return await _saved(call)
 
     @staticmethod
@@ -256,33 +261,35 @@ class Builtin:
 
     async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
         """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
-        server = self._server
+        dispatcher = self._dispatcher
         if (
-            len(server.listening) >= server.limits.max_streams
+            dispatcher.subscriptions.listening >= dispatcher.limits.max_streams
         ):  # HTTP has looked before, and has others to count
             raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
-        honoured = grant(call.params.notifications, server.capabilities, call.capabilities, server.limits)
+        honoured = grant(
+            call.params.notifications, dispatcher.capabilities, call.capabilities, dispatcher.limits
+        )
         over: list[m.DetailedTask] = []
-        if server.tasks is not None:
-            honoured, over = await server.tasks.visible(call, honoured)
+        if dispatcher.tasks is not None:
+            honoured, over = await dispatcher.tasks.visible(call, honoured)
         uris = honoured.resource_subscriptions
         if uris is not UNSET:
             seen = [uri for uri in uris if await self._may_hear(uri, call)]
             honoured = replace(honoured, resource_subscriptions=seen)
         channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
-        subscriber = server.hub.add(honoured, channel.notify, call.id)
+        subscriber = dispatcher.subscriptions.hub.add(honoured, channel.notify, call.id)
         subscriber.principal, subscriber.call = call.principal, call
         for task in over:
-            server.hub.publish_to(subscriber, task)
+            dispatcher.subscriptions.hub.publish_to(subscriber, task)
         try:
-            await server.listen_until_stopped()
+            await dispatcher.subscriptions.listen_until_stopped()
         except asyncio.CancelledError:
             # The driver ends a connection by cancelling what is not cancelled by its client: that is an
             # orderly end.
             if call.cancelled:
                 raise
         finally:
-            server.hub.discard(subscriber)
+            dispatcher.subscriptions.hub.discard(subscriber)
         return completion(call.id)
 
 

@@ -10,18 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from ..core.subscriptions import PublishedChange
+from ..core.subscriptions import PublishedChange, SubscriptionHub
 from ..drivers.heartbeat import repeat
-from .server import WATCH_SECONDS
-
-if TYPE_CHECKING:
-    from .server import Server
+from .subscriptions import WATCH_SECONDS
 
 WATCHED_FILES: Final = 10_000
 """Files of one folder that are watched."""
@@ -63,8 +60,8 @@ class _Folder(dict[str, tuple[int, ...] | None]):
 class Watches:
     """Everything one server watches."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, hub: SubscriptionHub, run: Callable[..., Awaitable[Any]]) -> None:
+        self._hub, self._run_function = hub, run
         self._watches: dict[Watch, None] = {}
         self._changed: set[str] = set()
         self._task: asyncio.Task[None] | None = None
@@ -105,12 +102,12 @@ class Watches:
     async def _report(self) -> None:
         changed, self._changed = self._changed, set()
         for uri in sorted(changed):
-            self._server.hub.notify_local(PublishedChange(uri=uri))
+            self._hub.notify_local(PublishedChange(uri=uri))
         self._look_due()
 
     async def _look(self, watch: Watch) -> None:
         try:
-            self._changed |= watch.differences(await self._server.runner.call(watch.look))
+            self._changed |= watch.differences(await self._run_function(watch.look))
         except Exception:
             log.exception("the source of %s could not be looked at", watch.uri)
             watch.due += watch.interval * 10  # it is not worth a report each time

@@ -1,78 +1,71 @@
 """`Server`: write a tool once, serve every revision.
 
-A server is a register, a table of methods and one exception boundary. It is a `core.channel.Service`:
-transports and drivers hand it calls through `respond`; whoever has bytes and wants bytes uses `handle`.
+`Server` is a facade over four objects: `Registry` has the components, `Dispatcher` takes calls through the pipeline,
+`Subscriptions` notifies clients, `Lifecycle` starts and stops.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
-from msgspec import Struct
 
-from ..core.admit import Admission
-from ..core.channel import EMPTY, Call, Session
-from ..core.subscriptions import LIST_KINDS, PublishedChange, SubscriptionHub
+from ..core.principal import Principal
 from ..drivers.middleware_chain import Middleware, Wrapper
-from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import Limits, TaskOptions, check_kinds
+from ..errors import RegistrationError
+from ..middleware.health import Health
+from ..model import (
+    CacheScope,
+    CallToolResult,
+    GetPromptResult,
+    Icon,
+    Implementation,
+    LoggingLevel,
+    ReadResourceResult,
+)
+from ..settings import HttpOptions, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
 from ..wire.dialects import Dialect, dialect_of
-from ..wire.dialects.dialect import VENDOR, limits_of
+from ..wire.dialects.dialect import limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
-from . import store_choice
-from .composition import Composing
+from . import serving, store_choice
+from .composition import TransformOptions, ViewOptions, chosen
 from .context import LEVELS
-from .dispatch import Answering
-from .execution import Enter, Lifecycle, composed
-from .pipeline import Pipeline
-from .protocol_methods import Builtin, Handler
-from .registry.component_tables import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .registry.custom_methods import Extending
-from .registry.decorators import Registration
-from .serving import Serving
+from .dispatcher import STATE_LIFETIME, Dispatcher, ServerSettings
+from .lifecycle import Enter, Life, Lifecycle, composed
+from .registry.component_options import PromptOptions, ResourceOptions, ToolOptions
+from .registry.component_tables import RegisteredPrompt, RegisteredResource, RegisteredTool
+from .registry.custom_methods import MethodOptions, NotificationOptions, RegisteredMethod
+from .registry.registry import Decorator, F, Registry, decorator
+from .serving import Transport
+from .signatures.functions import Function
 from .store_choice import STORE_PROBE_INTERVAL
+from .subscriptions import WATCH_SECONDS, Subscriptions
 
 if TYPE_CHECKING:
     from ..extensions.base import Extension, ServerExtensions
+    from ..gateway.providers import ComponentProvider
+    from ..gateway.transform_chain import TransformChain
+    from ..openapi.asgi_client import App
+    from ..openapi.description import Spec
+    from ..openapi.route_map import Route
     from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
-    from .resource_watcher import Source, Watches
-    from .tasks.task_methods import TaskMethods
+    from .resource_watcher import Source
 
-WATCH_SECONDS: Final = 0.1
-"""Between two looks at what is watched, at least; what changes in that time is told once."""
-
-
-STATE_LIFETIME: Final = 3600.0
-"""Seconds for which the state of an unanswered question is good."""
-
-_LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "tools": {"listChanged": True},
-    "prompts": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "completions": {},
-}
-"""What is declared once something of that kind is registered."""
-
-
-logger = logging.getLogger("dovetail.server")
-Life = Callable[[Any], AbstractAsyncContextManager[Any]]
-"""Takes the server, and is entered and left with it."""
+H = TypeVar("H", bound=Callable[..., Any])
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(("name", "version"), (str, "a string")),
     **dict.fromkeys(("page_size", "timeout"), (int | float | None, "a number, or None")),
     "dialect": (str | Dialect, "the name of a dialect"),
     "limits": (Limits | None, "Limits(…)"),
-    "revisions": (Sequence, "a list of revisions"),
+    "http": (HttpOptions | None, "HttpOptions(…)"),
+    "revisions": ((Sequence, type(None)), "a list of revisions"),
     "icons": ((Sequence, type(None)), "a list of icons"),
     "seal_keys": ((Keys, Sequence, type(None)), "a secret, or a list of them"),
     "middleware": (Iterable, "a list of middleware"),
@@ -80,11 +73,11 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
     "text": (bool, "True or False"),
     "strict_arguments": (bool, "True or False"),
-    "clock": (Callable, "a function that tells the time"),
+    "clock": (Callable, "a function that returns the time"),
 }
 
 
-class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
+class Server:
     """A server of the Model Context Protocol, for every revision at once.
 
     ```python
@@ -98,8 +91,16 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     ```
     """
 
-    store: Store | None = None
-    """Where its state is kept."""
+    registry: Registry
+    """The components: tools, resources, prompts and completions, by name."""
+    dispatcher: Dispatcher
+    """Takes calls through the pipeline; what transports serve."""
+    subscriptions: Subscriptions
+    """Who is notified of changes."""
+    lifecycle: Lifecycle
+    """Starts and stops the server; has its store and its workers."""
+    health: Health
+    """What the server needs to work: `Health.add` adds a check. ``/readyz`` reports it."""
 
     def __init__(
         self,
@@ -111,28 +112,29 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         description: str | None = None,
         icons: Sequence[Icon | Mapping[str, Any]] | None = None,
         website_url: str | None = None,
-        lifespan: Life | Sequence[Life] | None = None,
-        dialect: str | Dialect = "official",
-        limits: Limits | None = None,
-        revisions: Sequence[str | Revision] = REVISIONS,
-        seal_keys: Keys | bytes | str | Sequence[bytes | str] | None = None,
-        state_lifetime: float = STATE_LIFETIME,
-        page_size: int | None = None,
-        ttl_ms: int = 0,
-        cache_scope: CacheScope = "private",
-        timeout: float | None = None,
-        mask_errors: bool = True,
-        log_level: LoggingLevel = "debug",
+        auth: Any = None,
+        store: Store | str | None = None,
         middleware: Sequence[Middleware | Wrapper] = (),
         extensions: Sequence[Extension] = (),
-        auth: Any = None,
+        lifespan: Life | Sequence[Life] | None = None,
+        limits: Limits | None = None,
+        http: HttpOptions | None = None,
         tasks: TaskOptions | None = None,
-        store: Store | str | None = None,
-        clock: Callable[[], float] = time.time,
+        dialect: str | Dialect = "official",
+        revisions: Sequence[str | Revision] | None = None,
         strict: bool = False,
         strict_arguments: bool = False,
         text: bool = True,
         client_workarounds: bool = True,
+        seal_keys: Keys | bytes | str | Sequence[bytes | str] | None = None,
+        state_lifetime: float = STATE_LIFETIME,
+        timeout: float | None = None,
+        page_size: int | None = None,
+        ttl_ms: int = 0,
+        cache_scope: CacheScope = "private",
+        log_level: LoggingLevel = "debug",
+        mask_errors: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Set up a server. Nothing is opened until it serves.
 
@@ -176,127 +178,287 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             client_workarounds: Whether to serve clients that break the protocol in a known way.
         """
         check_kinds(_KINDS, locals())
-        self.dialect = dialect_of(dialect)
-        self.limits, self.instructions = limits_of(self.dialect, limits), instructions
-        self.info = _implementation(name, version, icons, (title, description, website_url))
-        self.clock, self.state_lifetime, self.auth = clock, state_lifetime, _checked(auth)
-        self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
-        self.strict_arguments, self.text = strict_arguments, text
-        Registration.__init__(self, timeout)
-        Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
-        Lifecycle.__init__(self, _lifespan(lifespan, self))
-        self._open(_revisions(revisions), tuple(middleware), strict=strict)
-        self.client_workarounds = client_workarounds and not strict
-        """Whether clients that break a rule in a known way are served, whatever the middleware says."""
-        if self.client_workarounds:
-            self.admission.is_check_disabled = self._bend
+        dialect, _ = dialect_of(dialect), LEVELS[log_level]
+        settings = ServerSettings(
+            info=_implementation(name, version, icons, (title, description, website_url)),
+            instructions=instructions,
+            dialect=dialect,
+            revisions=REVISIONS if revisions is None else _revisions(revisions),
+            limits=limits_of(dialect, limits),
+            clock=clock,
+            auth=_checked(auth),
+            timeout=timeout,
+            page_size=page_size,
+            ttl_ms=ttl_ms,
+            cache_scope=cache_scope,
+            mask_errors=mask_errors,
+            log_level=log_level,
+            state_lifetime=state_lifetime,
+            tasks=tasks or TaskOptions(),
+            http=http or HttpOptions(),
+            strict=strict,
+            client_workarounds=client_workarounds and not strict,
+        )
+        keys, store = store_choice.keys_of(seal_keys), store_choice.store_of(store)
+        self.lifecycle = Lifecycle(settings.limits, clock, _lifespan(lifespan, self))
+        self.registry = Registry(
+            self.lifecycle.runner,
+            dialect=dialect,
+            timeout=timeout,
+            strict_arguments=strict_arguments,
+            text=text,
+        )
+        self.subscriptions = Subscriptions(settings.limits, self.lifecycle.runner.call)
+        self.health = Health(_Watched(self))
+        seal = Seal(keys or Keys.random(), settings.limits.max_request_state_bytes, owner=name)
+        self.dispatcher = Dispatcher(self, settings, seal, tuple(middleware))
+        self._connect_parts()
         if extensions:
             self.extensions.add(*extensions)
-        self._keep(store_choice.keys_of(seal_keys), store_choice.store_of(store))
-
-    def _keep(self, keys: Keys | None, store: Store | None) -> None:
-        self.seal = Seal(keys or Keys.random(), self.limits.max_request_state_bytes, owner=self.info.name)
         if store is not None:
-            self.use_store(store, keep_keys=keys is None)
+            self.lifecycle.use_store(store, keep_keys=keys is None)
         else:
-            self.pipeline.use(self.middleware)
+            self.dispatcher.pipeline.use(self.middleware)
 
-    def use_store(self, store: Store, *, keep_keys: bool = False) -> None:
-        """Keep state in ``store``, as if it had been given to begin with. Call it before the server starts.
+    def _connect_parts(self) -> None:
+        """Connect the parts where one calls another."""
+        lifecycle, dispatcher = self.lifecycle, self.dispatcher
+        lifecycle.store_listeners.append(self._use_store)
+        lifecycle.add(start=self._start_composition, stop=self._stop_composition)
+        lifecycle.add(stop=dispatcher.pipeline.stopped)
+        lifecycle.add(stop=lifecycle.runner.close)
+        lifecycle.add(stop=dispatcher.stop_tasks)
+        lifecycle.add(start=self.subscriptions.start, stop=self.subscriptions.stop)
+        lifecycle.add(start=self._instrument, stop=dispatcher.custom_methods.stop)
+        lifecycle.add(start=self.health.start, stop=self.health.stop)
+        lifecycle.add(stop=self.subscriptions.end_listening)
+        self.registry.find_option = self._find_option
+        self.registry.version_added = lambda: (self._transform_chain(), None)[1]
+        self.registry.coerced = dispatcher.admission.coerced
+        self.registry.task_added = dispatcher.enable_tasks
+        if dispatcher.settings.client_workarounds:
+            dispatcher.admission.is_check_disabled = self._bend
 
-        With ``keep_keys`` the keys that seal are those of the store.
+    # --- components -----------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, function: str | None = None, /, **options: Unpack[ToolOptions]) -> Decorator: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a tool: ``@server.tool`` or ``@server.tool(title=…, timeout=…)``.
+
+        Name, description and schemas come from the function, its docstring and its annotations. The function stays an
+        ordinary callable.
+
+        Raises:
+            RegistrationError: the function or an option cannot be used; the message says what to change.
         """
-        from ..cluster import store_lifecycle  # a server without a store does without it
+        return _decorate(function, options, self.registry.add_tool)
 
-        self.store = store
-        self.wrap_lifespan(
-            lambda enter: store_lifecycle.store_lifespan(self, store, enter, keep_keys=keep_keys)
-        )
-        self.health.add(
-            "store", partial(store_lifecycle.probe, store), interval=STORE_PROBE_INTERVAL, failure_threshold=1
-        )
-        if self.tasks is not None:
-            self.tasks = None
-            self.enable_tasks()
-        from ..cluster.idempotency import IdempotentCalls  # only a server with a store has them
+    def add_tool(
+        self,
+        function: Callable[..., Any] | Function | None = None,
+        *,
+        input_schema: Mapping[str, Any] | None = None,
+        handler: Callable[..., Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> RegisteredTool:
+        """Register a function as a tool; or ``name``, ``input_schema`` and ``handler``: a tool with a JSON Schema.
 
-        once = self.pipeline.once = IdempotentCalls(self, store)
-        self.before_store_closes = once.close
-        self.pipeline.use(self.middleware)
+        The schema is kept unchanged. The handler takes the arguments as one dict or as ``**arguments``, and a
+        `Context` if it has a parameter for one. Clients are notified of the change.
+        """
+        return self.registry.add_tool(function, input_schema=input_schema, handler=handler, **options)
 
-    def _note_coercion(self, tool: str) -> None:
-        self.admission.coerced(tool)
+    def add_tools(self, *tools: Any) -> None:
+        """Register several tools at once: functions, and tools of LangChain, the OpenAI Agents SDK and Pydantic AI.
 
-    def _bend(self, name: str) -> bool:
-        """Whether a rule is bent for a client known to break it; the first such client loads the table."""
-        from ..middleware.client_workarounds import ClientWorkarounds
+        A `FunctionToolset` of Pydantic AI stands for its tools, a list for its items.
 
-        workarounds = ClientWorkarounds()
-        self.add_middleware(workarounds)
-        return workarounds.applies(name)
+        Raises:
+            RegistrationError: one of them is not a tool, or cannot be registered.
+        """
+        from ..integrations.foreign_tools import tool_options  # loaded with its first use
 
-    def add_middleware(self, middleware: Middleware | Wrapper) -> None:
-        """Run ``middleware`` around every call from now on, outside all that is there already."""
-        self.pipeline.add(middleware)
+        for options in tool_options(tools):
+            self.registry.add_tool(**options)
 
-    @property
-    def middleware(self) -> tuple[Middleware | Wrapper, ...]:
-        """What runs around every call, the outermost first."""
-        return self.pipeline.middleware
+    def remove_tool(self, name: str) -> None:
+        """Remove a tool with all its versions, or only ``name@version``. Clients are notified of the change."""
+        self.registry.remove_tool(name)
 
-    def _open(
-        self, revisions: list[Revision], middleware: tuple[Middleware | Wrapper, ...], *, strict: bool
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Decorator:
+        """Register the reader of ``uri``, or of every URI of a template such as ``weather://{city}/now``."""
+        if callable(uri):
+            raise RegistrationError('a resource needs its URI: @server.resource("scheme://path")')
+        return decorator(lambda function: self.registry.add_resource(uri, function, **options))
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> RegisteredResource:
+        """Register ``function`` as the reader of ``uri``, or of every URI that matches a template.
+
+        Clients are notified of the change.
+
+        Raises:
+            RegistrationError: the URI is registered already or not valid, the variables of the template are not the
+                parameters of the function, or the media type is not valid.
+        """
+        return self.registry.add_resource(uri, function, **options)
+
+    def remove_resource(self, uri: str) -> None:
+        """Remove a resource or a resource template. Clients are notified of the change."""
+        self.registry.remove_resource(uri)
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(self, function: str | None = None, /, **options: Unpack[PromptOptions]) -> Decorator: ...
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a prompt: its parameters are the arguments, its result the messages."""
+        return _decorate(function, options, self.registry.add_prompt)
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
+        """Register ``function`` as a prompt. Clients are notified of the change."""
+        return self.registry.add_prompt(function, **options)
+
+    def remove_prompt(self, name: str) -> None:
+        """Remove a prompt. Clients are notified of the change."""
+        self.registry.remove_prompt(name)
+
+    def completion(self, *, ref: str, argument: str) -> Decorator:
+        """Register a function that completes ``argument`` of the prompt, resource template or tool ``ref``.
+
+        The function takes the value typed so far and, if it has a second parameter, the arguments already given. It
+        returns a list of strings, or a `Completion`.
+        """
+        return decorator(partial(self.registry.add_completion, ref, argument))
+
+    def restrict(
+        self,
+        tag: str,
+        *,
+        scopes: Collection[str] = (),
+        auth: Callable[[Principal | None], bool] | None = None,
     ) -> None:
-        """The rest of the beginning: what the parts above are joined by."""
-        self.hub = SubscriptionHub(self.limits)
-        self.tasks: TaskMethods | None = None
-        """Made with the first tool that may run as a task."""
-        self.watches: Watches | None = None
-        """Made with the first source to watch."""
-        self.capabilities = ServerCapabilities({"logging": {}})
-        """What is offered, computed from what is registered; once offered it stays."""
-        self.counts: dict[str, int] = {}
-        """How often happened what nobody could be told of, by kind: ``connection_closed`` for a client that left."""
-        headers = self.param_headers
-        self.admission = Admission(
-            "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
-        )
-        self.hub.subscribed_bytes = self.admission.shared.subscribed_bytes
-        self._builtin = Builtin(self)
-        self.methods: dict[str, Handler] = {
-            **self._builtin.methods(),
-            "tools/call": self.call_tool,
-            "resources/read": self.read,
-            "prompts/get": self.get_prompt,
-        }
-        """Who answers which method."""
-        self.session_watchers: list[Callable[[Session], None]] = []
-        """Told of each legacy session that begins."""
-        self.pipeline = Pipeline(self)
-        self.hub.rights = self.pipeline.rights_to
-        self.pipeline.middleware = middleware
-        Extending.__init__(self)
-        self.admission.set_capabilities(self.capabilities)
+        """Let only callers with these ``scopes``, and for whom ``auth`` returns True, use components with this ``tag``.
 
-    # --- what others may add --------------------------------------------------------------------------------
+        This holds for the components that are registered now and for later ones, in addition to their own rights.
+        """
+        self.registry.restrict(tag, scopes=scopes, auth=auth)
 
-    def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
-        """Declare a capability that cannot be seen in the register, such as ``extensions.com.example/x``."""
-        head, _, rest = path.partition(".")
-        if rest:
-            self.capabilities.setdefault(head, {})[rest] = dict(settings)
-        else:
-            self.capabilities[head] = dict(settings)
-        self.admission.set_capabilities(self.capabilities)
+    # --- composition ----------------------------------------------------------------------------------------
 
-    def enable_tasks(self) -> None:
-        """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
-        if self.tasks is None:
-            from .tasks.task_methods import TaskMethods  # a server without tasks never loads them
+    @classmethod
+    def from_openapi(
+        cls, spec: Spec, *, client: Any = None, routes: Sequence[Route] = (), **options: Any
+    ) -> Self:
+        """A server for the HTTP API that ``spec`` describes: see `dovetail.openapi`."""
+        from ..openapi.build_server import from_openapi  # loaded with its first use
 
-            self.tasks = TaskMethods(self)
-            self.tasks.install()
-            self.pipeline.compose()
+        return from_openapi(cast("Any", cls), spec, client=client, routes=routes, **options)
+
+    @classmethod
+    def from_fastapi(cls, app: Any, *, routes: Sequence[Route] = (), **options: Any) -> Self:
+        """A server for a FastAPI application that runs in this process: see `dovetail.openapi`."""
+        from ..openapi.build_server import from_fastapi
+
+        return from_fastapi(cast("Any", cls), app, routes=routes, **options)
+
+    def mount(self, child: Server | ComponentProvider | App, prefix: str | None = None) -> None:
+        """Show the tools, resources and prompts of ``child`` as if they were registered here, and let it answer.
+
+        With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, and its ``city://oslo`` is
+        ``city://weather/oslo``. Custom methods keep their names. Later changes of ``child`` are shown too. Its
+        middleware, rights and lifespan stay its own.
+
+        Raises:
+            RegistrationError: a name or the prefix is taken; the message names both servers.
+        """
+        from ..gateway.mounting import mount  # loaded with its first use
+
+        mount(self, child, prefix)
+
+    def transform(self, **options: Unpack[TransformOptions]) -> None:
+        """PublishedChange how components are shown and used: ``include`` and ``exclude`` components, ``rename`` and
+        ``describe`` them, ``rename_arguments``, ``hide`` arguments, set ``preset_arguments`` or give a ``default``:
+        ``transform(rename={"add": "cart_add"}, preset_arguments={"add": {"currency": "EUR"}})``.
+
+        ``schemas`` writes schemas as some clients need them. ``max_bytes`` splits large results into pages.
+        ``max_name_length`` limits the names of mounted tools with their prefix: in a longer name, a hash replaces the
+        end.
+
+        Tools and prompts are chosen by name, resources and templates by URI, tools also as ``version:>=2`` or
+        ``add@1.0``, all components as ``tag:admin``. ``prompt:add`` names a prompt and no tool. ``include`` leaves
+        out nothing of a kind that it does not name. Several transforms are applied one after the other, each to the
+        result of the one before. Middleware sees the original names.
+
+        Raises:
+            RegistrationError: two components of a kind would have one name; the message names both.
+        """
+        from ..gateway.transforms import View  # loaded with its first use
+
+        transforms = self._transform_chain()
+        schemas, max_bytes = options.pop("schemas", None), options.pop("max_bytes", None)
+        if schemas is not None:
+            transforms.write_schemas(schemas)
+        if max_bytes is not None:
+            transforms.limit_results(max_bytes)
+        if "max_name_length" in options:
+            self.registry.limit_names(options.pop("max_name_length"))
+        if options:
+            transforms.add_view(View(**cast("ViewOptions", options)))
+
+    def hide(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Hide components, by name or by tag, until a handler shows them with ``await ctx.show(…)``.
+
+        Names may also be ``tag:admin``, ``version:<2`` or ``add@1.0``. Without any name nothing is hidden yet, but
+        handlers may hide components with ``await ctx.hide(…)``.
+        """
+        transforms = self._transform_chain()
+        transforms.watch_visibility().hide(chosen(names, tags))
+        transforms.change()
+
+    def search(self, *, always: Collection[str] = (), limit: int = 8) -> None:
+        """List only the tools ``always`` names and two others: ``search_tools``, which finds up to ``limit`` tools by
+        words (BM25), and ``call_tool``, which calls what was found.
+
+        This is for servers with hundreds of tools, those of mounted servers included. A client finds only tools that
+        it may call.
+
+        Raises:
+            RegistrationError: a tool of the server has one of these names.
+        """
+        from ..gateway.search import Search  # loaded with its first use
+
+        self._transform_chain().find_tools(Search(self, always, limit))
+
+    # --- the protocol ---------------------------------------------------------------------------------------
+
+    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
+        """Register a function as a custom method: ``@server.method("acme/do", capability=…)``. See `add_method`."""
+        return decorator(lambda function: self.add_method(name, function, **options))
+
+    def add_method(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
+    ) -> RegisteredMethod:
+        """Answer requests for ``name``, which is no method of the protocol, with ``handler(params, ctx)``.
+
+        The handler takes the params as one value of the type ``params`` (or of its annotation; without either, a
+        dict) and a `Context` if it has a parameter for one. Its result must be an object. A ``capability`` such as
+        ``extensions.com.acme/do`` is declared with the method.
+
+        Raises:
+            RegistrationError: the name belongs to the protocol or is taken, or the handler or an option cannot be used.
+        """
+        return self.dispatcher.custom_methods.add_method(name, handler, **options)
+
+    def add_notification(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
+    ) -> RegisteredMethod:
+        """Call ``handler(params)`` for every notification ``name`` of a client; an exception is logged."""
+        return self.dispatcher.custom_methods.add_notification(name, handler, **options)
 
     @cached_property
     def extensions(self) -> ServerExtensions:
@@ -305,162 +467,228 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         return ServerExtensions(self)
 
-    @cached_property
-    def state_store(self) -> Store:
-        """The store or, where none was given, one in memory for what handlers keep."""
-        return store_choice.memory(self) if self.store is None else self.store
+    async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Notify every client that subscribed to ``uri``, or to a folder that contains it, that it has changed."""
+        self.subscriptions.notify_resource_updated(uri, metadata)
 
-    def on_event(self, heard: Callable[[TelemetryEvent], Any], /) -> Callable[[TelemetryEvent], Any]:
-        """Tell ``heard`` what happens to requests and sessions; `telemetry.events` says what there is to hear."""
-        from ..telemetry.events import listen
+    def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
+        """Notify the subscribers of ``uri`` whenever ``source`` changes; call the returned function to stop that.
 
-        return listen(self, heard)
+        ``source`` is a file, a folder (whose files have their URIs below ``uri``), or a function that is called
+        every ``interval`` seconds and whose value is compared with the one before. The server watches while it runs.
+        """
+        return self.subscriptions.watch(uri, source, interval=interval)
 
-    @cached_property
-    def metrics(self) -> Metrics:
-        """What this server counts: from the first use of this member on, or of ``metrics=True`` over HTTP."""
-        from ..telemetry.metrics import measured  # who counts nothing pays nothing
+    # --- calls in this process ------------------------------------------------------------------------------
 
-        return measured(self)
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, principal: Principal | None = None
+    ) -> CallToolResult:
+        """Call a tool in this process, through the whole pipeline, as ``principal``.
+
+        Raises:
+            ProtocolError: the call was refused. An error of the tool itself is a result with ``is_error``.
+        """
+        from .in_process import call_tool  # loaded with its first use
+
+        return await call_tool(self.dispatcher, name, arguments, principal)
+
+    async def read_resource(self, uri: str, *, principal: Principal | None = None) -> ReadResourceResult:
+        """Read a resource in this process, through the whole pipeline, as ``principal``.
+
+        Raises:
+            ProtocolError: there is no such resource, or reading it was refused.
+        """
+        from .in_process import read_resource  # loaded with its first use
+
+        return await read_resource(self.dispatcher, uri, principal)
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal | None = None
+    ) -> GetPromptResult:
+        """Get a prompt in this process, through the whole pipeline, as ``principal``.
+
+        Raises:
+            ProtocolError: there is no such prompt, or getting it was refused.
+        """
+        from .in_process import get_prompt  # loaded with its first use
+
+        return await get_prompt(self.dispatcher, name, arguments, principal)
+
+    # --- serving --------------------------------------------------------------------------------------------
+
+    def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[H], H]:
+        """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.
+
+        It takes a `dovetail.RouteRequest` and returns text, bytes, a value for JSON, None (204) or a
+        `RouteResponse`. Plain functions run in a worker thread. Host and Origin are checked as for the endpoint. Where
+        the server verifies tokens the caller needs one, unless ``auth=False`` opens the route to all callers.
+
+        Raises:
+            RegistrationError: the path or a method is not valid, or the path is taken.
+        """
+        return self.dispatcher.add_route(path, methods, auth=auth)
+
+    async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
+        """Answer one message or batch: bytes (or text) in, bytes out, None when there is no answer.
+
+        It never raises because of the content of a message. ``scope`` has what the caller knows: ``session`` (the
+        legacy `Session` of the message), ``revision`` (serve without a session, as if that revision had been
+        negotiated), ``principal``, and ``notify``, a function that gets the notifications sent before the reply. The
+        handler has all of it as ``ctx.scope``. Without session and revision, a legacy request is refused with the
+        advice to initialize.
+        """
+        return await serving.handle(self.dispatcher, message, scope)
+
+    async def serve(self, transport: Transport = "stdio", **options: Any) -> None:
+        """Serve until cancelled or stopped; the options are those of the transport."""
+        await serving.serve(self.dispatcher, transport, options)
+
+    def run(self, transport: Transport = "stdio", **options: Any) -> None:
+        """`serve` in a new event loop: ``server.run()``, ``server.run("http", port=8000, workers=2)``.
+
+        Raises:
+            StateError: called inside a running event loop.
+            SystemExit: the exit status is not 0, such as 130 after Ctrl-C.
+        """
+        serving.run(self.dispatcher, transport, options)
+
+    def asgi(self, **options: Any) -> Any:
+        """This server as an ASGI application, for any ASGI server; the options are those of `HttpOptions`."""
+        return serving.asgi(self.dispatcher, options)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self, None]:
+        """Start the server before a block and stop it after: for tests and for `handle`."""
+        await self.lifecycle.start()
+        try:
+            yield self
+        finally:
+            await self.lifecycle.stop()
+
+    # --- what it is -----------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """What the server calls itself."""
-        return self.info.name
+        """The name that the server reports to clients."""
+        return self.dispatcher.info.name
 
     @property
     def version(self) -> str:
         """The version of the server, not of the protocol."""
-        return self.info.version
+        return self.dispatcher.info.version
 
     @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
-        """The tools by name, live and read-only."""
-        return self.register.tools.view
+    def instructions(self) -> str | None:
+        """What the server is for, for the model."""
+        return self.dispatcher.instructions
 
     @property
-    def resources(self) -> Mapping[str, RegisteredResource]:
-        """The resources by URI, live and read-only."""
-        return self.register.resources.view
+    def limits(self) -> Limits:
+        """The limits of one peer."""
+        return self.dispatcher.limits
 
     @property
-    def resource_templates(self) -> Mapping[str, RegisteredResource]:
-        """The resource templates by template, live and read-only."""
-        return self.register.templates.view
+    def middleware(self) -> tuple[Middleware | Wrapper, ...]:
+        """What runs around every call, the outermost first."""
+        return self.dispatcher.pipeline.middleware
 
-    @property
-    def prompts(self) -> Mapping[str, RegisteredPrompt]:
-        """The prompts by name, live and read-only."""
-        return self.register.prompts.view
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The metrics of this server. Counting begins with the first use, or with ``metrics=True`` over HTTP."""
+        from ..telemetry.metrics import measured  # a server without metrics never loads them
 
-    def component_scopes(self) -> frozenset[str]:
-        """The scopes that anything here asks for: what metadata and challenges tell clients to get."""
-        scopes = self.register.scopes()
-        return scopes if self.composition is None else scopes | self.composition.scopes()
+        return measured(self)
 
-    # --- what changes ---------------------------------------------------------------------------------------
+    def on_event(self, listener: Callable[[TelemetryEvent], Any], /) -> Callable[[TelemetryEvent], Any]:
+        """Call ``listener`` with what happens to requests and sessions: see `dovetail.telemetry.events`."""
+        from ..telemetry.events import listen
 
-    def changed(self, kind: Changed, news: PublishedChange | None = None) -> None:
-        """What is listed as ``kind`` is another list now: drop what was made of it, and tell whom ``news`` is for."""
-        news = news or PublishedChange(list=kind)
-        self.generation += 1
-        self._offer()
-        self._builtin.changed(kind)
-        if self._loop is None or self._loop is _running_loop():
-            self.hub.publish(news)
-        elif not self._loop.is_closed():
-            # A plain function in a worker thread: subscribers are told on the loop they live on.
-            self._loop.call_soon_threadsafe(self.hub.publish, news)
-
-    def _offer(self) -> None:
-        """Declare what is registered. What was declared once stays: sessions have been told."""
-        register = self.register
-        entries: dict[str, Any] = {
-            "tools": register.tools,
-            "prompts": register.prompts,
-            "resources": register.resources if len(register.resources) else register.templates,
-            "completions": self.completions,
-        }
-        new = [kind for kind, found in entries.items() if kind not in self.capabilities and len(found)]
-        if new:
-            self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
-            self.admission.set_capabilities(self.capabilities)
-
-    async def watch_address(self, uri: str, call: Call) -> None:
-        """Somebody who hears of it from another server wants to hear of ``uri``.
-
-        Raises:
-            ProtocolError: it is not there for them.
-        """
-        await self._builtin.watch(uri, call)
-
-    async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Tell everybody who subscribed to ``uri`` (or to what it lies in) that it changed."""
-        self.hub.publish_resource_updated(
-            uri, None if metadata is None else {VENDOR + "metadata": dict(metadata)}
-        )
-
-    def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
-        """Tell the subscribers of ``uri`` whenever ``source`` changes; call what is returned to stop that.
-
-        ``source`` is a file, a folder (whose files have their URIs below ``uri``), or a function that is called
-        every ``interval`` seconds and whose value is compared with the one before. The server looks while it runs.
-        """
-        if self.watches is None:
-            from .resource_watcher import Watches
-
-            self.watches = Watches(self)
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self.watches.start)
-        return self.watches.add(uri, source, interval)
-
-    # --- the rest of a Service ------------------------------------------------------------------------------
-
-    def session_opened(self, session: Session) -> None:
-        """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
-        offered = self.admission.methods.advertised(session.codec)
-        silent = {
-            f"notifications/{kind}/list_changed"
-            for kind in LIST_KINDS
-            if not offered.has(f"{kind}.listChanged")
-        }
-
-        def notify(method: str, params: Struct | None) -> None:
-            if session.notify is not None and method not in silent:
-                session.notify(method, params)
-
-        for watch in self.session_watchers:
-            watch(session)
-        self._loop = _running_loop()
-        session.subscriber = self.hub.add_session(session, notify)
-        session.subscriber.principal = session.principal
-
-    def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
-        """Another process has changed a legacy session."""
-        if session.subscriber is not None:
-            self.hub.resubscribe(session.subscriber, subscriptions)
-        if session.phase != "paused":
-            session.wake_waiting()
-
-    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
-        """Nobody has kept watch for a legacy session for a while, or for a moment."""
-        if session.subscriber is not None:
-            self.hub.refresh(session.subscriber, lately=lately)
-
-    def session_closed(self, session: Session) -> None:
-        """A legacy session is over: it hears of nothing any more."""
-        if session.subscriber is not None:
-            self.hub.discard(session.subscriber)
-            session.subscriber = None
-
-    def client_disconnected(self, call: Call) -> None:
-        """The client left while ``call`` ran: nobody can be told, so it is logged and counted."""
-        kind = "connection_closed"
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        logger.info("499 %s: the client closed the connection while it ran", call.method)
+        return listen(self, listener)
 
     def __repr__(self) -> str:
-        return f"Server({self.info.name!r}, tools={len(self.tools)})"
+        return f"Server({self.name!r}, tools={len(self.registry.tools)})"
+
+    # --- the parts ------------------------------------------------------------------------------------------
+
+    def _transform_chain(self) -> TransformChain:
+        if self.registry.transforms is None:
+            from ..gateway.transform_chain import TransformChain
+
+            self.registry.transforms = TransformChain(self)
+            self.dispatcher.pipeline.compose()
+        return self.registry.transforms
+
+    def _find_option(self, option: str) -> None:
+        """Register the extension that owns an option of a tool."""
+        self.extensions.add_owner(option)
+
+    def _bend(self, name: str) -> bool:
+        """Whether a rule is relaxed for a client known to break it; the first such client loads the table."""
+        from ..middleware.client_workarounds import ClientWorkarounds
+
+        workarounds = ClientWorkarounds()
+        self.dispatcher.pipeline.add(workarounds)
+        return workarounds.applies(name)
+
+    def _use_store(self, store: Store, keep_keys: bool) -> None:
+        from ..cluster import store_lifecycle  # a server without a store does without it
+        from ..cluster.idempotency import IdempotentCalls
+
+        dispatcher = self.dispatcher
+        self.lifecycle.wrap_lifespan(
+            lambda enter: store_lifecycle.store_lifespan(dispatcher, store, enter, keep_keys=keep_keys)
+        )
+        self.health.add(
+            "store", partial(store_lifecycle.probe, store), interval=STORE_PROBE_INTERVAL, failure_threshold=1
+        )
+        dispatcher.restart_tasks()
+        once = IdempotentCalls(dispatcher, store)
+        dispatcher.pipeline.run_once_with(once)
+        self.lifecycle.before_store_closes(once.close)
+        dispatcher.pipeline.use(self.middleware)
+
+    async def _start_composition(self) -> None:
+        if self.registry.composition is not None:
+            await self.registry.composition.start()
+
+    async def _stop_composition(self) -> None:
+        if self.registry.composition is not None:
+            await self.registry.composition.stop()
+
+    def _instrument(self) -> None:
+        from ..telemetry.auto_instrument import instrument  # small, and loads no more than is wanted
+
+        instrument(self)
+
+
+class _Watched:
+    """A server as `Health` sees it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def limits(self) -> Limits:
+        return self._server.limits
+
+    def refuse_with(self, check: Callable[[Any], None] | None) -> None:
+        self._server.dispatcher.pipeline.refuse_with(check)
+
+    def notify_updated(self, uri: str) -> None:
+        self._server.subscriptions.hub.publish_resource_updated(uri)
+
+    def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> object:
+        return self._server.registry.add_resource(uri, function, **options)
+
+
+def _decorate(function: Any, options: dict[str, Any], add: Callable[..., Any]) -> Any:
+    if callable(function):
+        add(function, **options)
+        return function
+    if function is not None:
+        options = {"name": function, **options}
+    return decorator(partial(add, **options))
 
 
 def _implementation(
@@ -476,7 +704,7 @@ def _implementation(
 def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
     unknown = [name for name in names if isinstance(name, str) and name not in BY_NAME]
     if unknown or not names:
-        what = f"there is no revision {unknown[0]!r}" if unknown else "a server needs a revision to speak"
+        what = f"there is no revision {unknown[0]!r}" if unknown else "a server needs a revision"
         raise ValueError(f"{what}: use some of {', '.join(BY_NAME)}")
     return [BY_NAME[name] if isinstance(name, str) else name for name in names]
 
@@ -489,14 +717,7 @@ def _lifespan(lifespan: Life | Sequence[Life] | None, server: Server) -> Enter |
 
 def _checked(auth: Any) -> Any:
     if auth is not None:
-        from ..auth.server.verifier import as_verifier  # a server that asks nobody does without it
+        from ..auth.server.verifier import as_verifier  # a server without auth does without it
 
-        as_verifier(auth)  # what is none is a mistake here, not where it is served
+        as_verifier(auth)  # what is no verifier is an error here, not where it is served
     return auth
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None  # a thread of its own

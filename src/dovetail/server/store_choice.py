@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from ..stores.base import Store
 from ..wire.seal import Keys
 
-if TYPE_CHECKING:
-    from .server import Server
-
-STORE_PROBE_INTERVAL: Final = 5.0
-"""Interval of the readiness probe of a server's store."""
-
-
 STORE: Final = "DOVETAIL_STORE"
 SEAL_KEYS: Final = "DOVETAIL_SEAL_KEYS"
+STORE_PROBE_INTERVAL: Final = 5.0
+"""Seconds between two probes of the store of a server."""
 
 
 def store_of(given: Store | str | None) -> Store | None:
@@ -41,11 +36,11 @@ def store_of(given: Store | str | None) -> Store | None:
     return from_url(given)
 
 
-def memory(server: Server) -> Store:
+def memory(clock: Callable[[], float]) -> Store:
     """A store that lives as long as this process."""
     from ..stores.memory_store import MemoryStore
 
-    return MemoryStore(clock=server.clock)
+    return MemoryStore(clock=clock)
 
 
 def keys_of(given: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | None:

@@ -47,7 +47,7 @@ def instrument(server: Server) -> None:
     from .tracing import Tracing
 
     if not any(isinstance(each, Tracing) for each in server.middleware):
-        server.add_middleware(Tracing())
+        server.dispatcher.pipeline.add(Tracing())
     export(server)
 
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Raw, Struct
 
 from ..core.channel import Session
-from ..drivers.middleware_chain import Middleware, Next, Request, subject_of
+from ..drivers.middleware_chain import Middleware, Next, Request, admission_of, subject_of
 from ..errors import DovetailError, RemoteProtocolError
 from ..middleware.call_outcome import code_of, of_error, of_result
 
@@ -98,8 +98,9 @@ class Events(Middleware):
         return told
 
     def attach(self, service: Any) -> None:
-        if self not in service.admission.watchers:
-            service.admission.watchers += (self,)
+        admission = admission_of(service)
+        if self not in admission.watchers:
+            admission.watchers += (self,)
 
     def watch_session(self, session: Session) -> None:
         """Report the transitions of a legacy session."""
@@ -130,6 +131,6 @@ class Events(Middleware):
 def listen(server: Server, heard: Heard) -> Heard:
     """Call ``heard`` for all further events of ``server``."""
     events = Events("server", heard)
-    server.add_middleware(events)
-    server.session_watchers.append(events.watch_session)
+    server.dispatcher.pipeline.add(events)
+    server.subscriptions.session_listeners.append(events.watch_session)
     return heard

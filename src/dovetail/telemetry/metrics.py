@@ -203,7 +203,7 @@ class Metrics(Middleware):
         if method not in _NAMED and method != _READ:
             name = ""
         label = self._label(method, name)
-        if label is OTHER and answered and self._server.composition is not None:
+        if label is OTHER and answered and self._server.registry.composition is not None:
             # The name belongs to a mounted server that has just responded, so it exists.
             label = _begin(name) if method == _READ else name
             if (method, label) not in self._counted and len(self._counted) >= NAMES // 2:
@@ -228,7 +228,7 @@ class Metrics(Middleware):
 
     def _label(self, method: str, name: str) -> str:
         """Return the label for a name. Only registered names have a label, because clients can send any name."""
-        register = self._server.register
+        register = self._server.registry
         if method == _READ:
             found = register.find_resource(name)
             return OTHER if found is None else found[0].name
@@ -293,9 +293,9 @@ class Metrics(Middleware):
     def _look_at_server(self) -> Iterable[tuple[str, Labels, float]]:
         server = self._server
         yield "dovetail_in_flight", (), self._in_flight
-        yield "dovetail_sessions", (), server.hub.sessions
-        yield "dovetail_subscriptions", (), server.hub.uri_count
-        for queue, waiting in server.runner.waiting().items():
+        yield "dovetail_sessions", (), server.subscriptions.hub.sessions
+        yield "dovetail_subscriptions", (), server.subscriptions.hub.uri_count
+        for queue, waiting in server.lifecycle.runner.waiting().items():
             yield "dovetail_queue", (queue,), waiting
         for component in server.health.components.values():
             yield "dovetail_component_ok", (component.name,), component.ok
@@ -336,7 +336,7 @@ class Metrics(Middleware):
 
     def attach(self, service: Any) -> None:
         """Measure store operations, too."""
-        store = service.store
+        store = service.lifecycle.store
         if store is not None and store is not self._timed_store:
             self._timed_store = store
             for verb in _VERBS:
@@ -365,6 +365,6 @@ def _begin(uri: str) -> str:
 def measured(server: Server) -> Metrics:
     """Start to count the calls of ``server``."""
     metrics = Metrics(server)
-    server.add_middleware(metrics)
-    server.admission.watchers += (metrics,)
+    server.dispatcher.pipeline.add(metrics)
+    server.dispatcher.admission.watchers += (metrics,)
     return metrics

@@ -28,7 +28,7 @@ from msgspec import Raw, Struct
 from ..core.channel import Call, Channel
 from ..core.endpoint import LISTEN
 from ..core.trace_context import trace_members
-from ..drivers.middleware_chain import Middleware, Next, Request, Respond
+from ..drivers.middleware_chain import Middleware, Next, Request, Respond, admission_of
 from ..errors import DovetailError
 from ..extras import missing
 from ..middleware.call_outcome import code_of, of_error, of_result
@@ -94,8 +94,8 @@ class Tracing(Middleware):
         """The span of a request without a call, until the request has its id."""
 
     def attach(self, service: Any) -> None:
-        side = service.admission.side
-        service.admission.meta_provider = self
+        admission = admission_of(service)
+        side, admission.meta_provider = admission.side, self
         self._seconds = self._meter.create_histogram(
             f"mcp.{side}.operation.duration", "s", explicit_bucket_boundaries_advisory=BUCKETS
         )
@@ -104,7 +104,7 @@ class Tracing(Middleware):
             peer = service.connections
             vars(peer)["respond"] = self._traced(peer.respond)
         else:
-            entries = {"tools/call": service.tools, "prompts/get": service.prompts}
+            entries = {"tools/call": service.registry.tools, "prompts/get": service.registry.prompts}
             self._known = lambda method, name: name in entries[method]
 
     # --- the carrier of an `Admission` ------------------------------------------------------------------

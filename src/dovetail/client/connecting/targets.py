@@ -125,11 +125,12 @@ def parse_target(target: Any) -> Target:
     if isinstance(target, Mapping):
         from ...gateway import Gateway  # several servers as one
 
-        return Target(kind="memory", service=Gateway(cast("Mapping[str, Any]", target)))
+        return Target(kind="memory", service=Gateway(cast("Mapping[str, Any]", target)).dispatcher)
     if isinstance(target, Opener):
         return Target(kind="opener", service=target)
-    if isinstance(target, Responder):
-        return Target(kind="memory", service=target)
+    service = getattr(target, "dispatcher", target)  # of a Server
+    if isinstance(service, Responder):
+        return Target(kind="memory", service=service)
     raise TypeError(f"a target is a Server, a command list, a URL or a file; not {type(target).__name__}")
 
 

@@ -106,7 +106,7 @@ class Skills(Extension):
             )
         self._registered = server
         self._listing = Listing(
-            server,
+            server.dispatcher,
             "skills",
             lambda: ((skill.entry, self._seen((uri,))) for uri, skill in self._skills.items()),
             m.ListSkillsResult,
@@ -144,25 +144,25 @@ class Skills(Extension):
         """One for the files of all; before it, those of skills that are not everybody's, the most specific first."""
         server = self._server
         own = {f"{uri.rpartition('/')[0]}/{{+path}}": options for uri, options in self._options.items()}
-        for template in [one for one in (*own, TEMPLATE) if one in server.resource_templates]:
-            server.remove_resource_template(template)
+        for template in [one for one in (*own, TEMPLATE) if one in server.registry.templates]:
+            server.remove_resource(template)
         for template in (*sorted(own, key=len, reverse=True), TEMPLATE):
             reader, rights = self._reader(template.removesuffix("{+path}")), own.get(template, {})
             options: ResourceOptions = {"name": "skill-file", "description": "A file of a skill.", **rights}
-            server.add_resource_template(template, reader, **options)
-            server.register.templates.entries[template].has = self._has
+            server.add_resource(template, reader, **options)
+            server.registry.templates.entries[template].has = self._has
 
     def _has(self, uri: str) -> bool:
         return unquote(uri) in self._uris
 
     def _rights(self, uri: str) -> Rights:
         """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
-        pipeline = self._server.pipeline
+        pipeline = self._server.dispatcher.pipeline
         return pipeline.rights_to(uri) if uri in self._options or pipeline.admits is not None else ()
 
     def _seen(self, uris: Collection[str]) -> Rights:
         """A right to see what several skills have in common: whoever may use one of them."""
-        everybody = self._server.pipeline.admits is None
+        everybody = self._server.dispatcher.pipeline.admits is None
         if everybody and (not self._options or any(uri not in self._options for uri in uris)):
             return ()
         return (Right(allows=lambda principal: any(visible(self._rights(uri), principal) for uri in uris)),)
@@ -178,8 +178,8 @@ class Skills(Extension):
         if skill is None or hidden(self._rights(uri), call.principal):
             raise _not_found(uri)
         server = self._server
-        scope = "private" if self._rights(uri) else server.cache_scope
-        return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=scope)
+        scope = "private" if self._rights(uri) else server.dispatcher.settings.cache_scope
+        return m.GetSkillResult(skill.entry, ttl_ms=server.dispatcher.settings.ttl_ms, cache_scope=scope)
 
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
         uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
@@ -193,7 +193,7 @@ class Skills(Extension):
         listing = self._directories.get(uri)
         if listing is None:
             listing = self._directories[uri] = Listing(
-                self._server,
+                self._server.dispatcher,
                 uri,
                 lambda: ((child, self._seen(self._owners[uri])) for uri, child in children.items()),
                 m.ReadDirectoryResult,

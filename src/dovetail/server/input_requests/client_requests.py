@@ -28,7 +28,7 @@ from ..signatures.plain_types import encode
 from .request_kinds import Question
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 ELICIT: Final = "elicitation/create"
 
@@ -108,7 +108,7 @@ class Asking(Protocol):
         ...
 
 
-def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
+def asking_for(dispatcher: Dispatcher, call: Call, channel: Channel) -> Asking:
     """How the handler of ``call`` asks.
 
     Raises:
@@ -118,8 +118,8 @@ def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
     if own is not None:
         return own  # a task asks in its own way
     if call.revision.modern:
-        return ModernAsking(server, call)
-    return LegacyAsking(server, call, channel)
+        return ModernAsking(dispatcher, call)
+    return LegacyAsking(dispatcher, call, channel)
 
 
 class LegacyAsking:
@@ -127,9 +127,9 @@ class LegacyAsking:
 
     asker = "call"
 
-    def __init__(self, server: Server, call: Call, channel: Channel) -> None:
-        self._runner: HandlerRunner = server.runner
-        self._rounds = server.limits.max_input_rounds
+    def __init__(self, dispatcher: Dispatcher, call: Call, channel: Channel) -> None:
+        self._runner: HandlerRunner = dispatcher.runner
+        self._rounds = dispatcher.limits.max_input_rounds
         self._call = call
         self._channel = channel
         self._memo: dict[str, Any] = {}
@@ -206,23 +206,23 @@ class LegacyAsking:
 class ModernAsking:
     """Questions end the call; their answers come with its repetition."""
 
-    def __init__(self, server: Server, call: Call) -> None:
-        self._runner: HandlerRunner = server.runner
+    def __init__(self, dispatcher: Dispatcher, call: Call) -> None:
+        self._runner: HandlerRunner = dispatcher.runner
         self._call = call
         self.open = False
         self._steps = None
         state = getattr(call.params, "request_state", UNSET)  # completions have none: they cannot ask
-        if server.store is not None and state is not UNSET:
+        if dispatcher.lifecycle.store is not None and state is not UNSET:
             from ...cluster.stored_steps import steps_of  # the same answers may arrive twice, anywhere
 
-            self._steps = steps_of(server, server.store, call)
+            self._steps = steps_of(dispatcher, dispatcher.lifecycle.store, call)
         self._rounds = InputRounds(
             call,
-            server.seal,
-            now=server.clock(),
-            limits=server.limits,
-            lifetime=server.state_lifetime,
-            row=server.admission.methods.custom.get(call.method),
+            dispatcher.seal,
+            now=dispatcher.clock(),
+            limits=dispatcher.limits,
+            lifetime=dispatcher.settings.state_lifetime,
+            row=dispatcher.admission.methods.custom.get(call.method),
         )
 
     @property

@@ -20,6 +20,7 @@ from ...core.principal import Principal
 from ...core.rights import Right, Rights
 from ...errors import RegistrationError
 from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
+from ...model.meta import APPS_EXTENSION
 from ...wire.dialects.dialect import VENDOR
 from ..execution import Run
 from ..signatures.functions import Function
@@ -130,6 +131,12 @@ class PromptOptions(SharedOptions, total=False):
     """Options of `Server.prompt` and `Server.add_prompt`."""
 
 
+OPTION_OWNERS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "app": (APPS_EXTENSION, "dovetail.extensions.apps", "Apps"),
+}
+"""By option of a tool: the id of the extension it belongs to, and the module and class of that extension.
+
+The first tool with such an option registers the extension."""
 MARK: Final = "__dovetail_options__"
 """The attribute in which a function has options of extensions until it is registered: see `Extension.option`."""
 

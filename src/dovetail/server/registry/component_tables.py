@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from msgspec import Struct
 
 from ...core.principal import Principal
-from ...core.rights import Right, Rights, at, implies, needed, visible
-from ...errors import ProtocolError, RegistrationError
+from ...core.rights import Right, Rights, implies, visible
+from ...errors import RegistrationError
 from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..execution import Runnable
 from ..signatures.functions import Function, PromptFunction, ResourceFunction
@@ -92,8 +91,8 @@ class RegisteredPrompt(Registered, kw_only=True, eq=False):
 E = TypeVar("E", bound=Registered)
 
 
-class Table(Generic[E]):
-    """The entries of one list."""
+class Table(Mapping[str, E]):
+    """The components of one list by name, live; read-only except for `add` and `remove`."""
 
     __slots__ = ("_changed", "_kind", "_what", "entries")
 
@@ -118,11 +117,6 @@ class Table(Generic[E]):
             raise RegistrationError(f"there is no {self._what} {key!r} to remove")
         self._changed(self._kind)
 
-    @property
-    def view(self) -> Mapping[str, E]:
-        """The entries, read-only and live."""
-        return MappingProxyType(self.entries)
-
     def shown(self, admits: Callable[[E], bool] | None = None) -> Iterator[tuple[Any, Rights]]:
         """What the list shows of each that is admitted, and to whom."""
         entries = cast("Iterable[Any]", self.entries.values())
@@ -132,8 +126,11 @@ class Table(Generic[E]):
             if not entry.older and (admits is None or admits(entry))
         )
 
-    def __iter__(self) -> Iterator[E]:
-        return iter(self.entries.values())
+    def __getitem__(self, key: str) -> E:
+        return self.entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -242,47 +239,3 @@ class ToolTable(Table[RegisteredTool]):
 
 def _none_visible(newer: list[Rights], principal: Principal | None) -> bool:
     return not any(visible(rights, principal) for rights in newer)
-
-
-class Register:
-    """The four lists of a server, and the completions that belong to them."""
-
-    def __init__(self, changed: Callable[[Changed], None]) -> None:
-        self.tools = ToolTable(changed)
-        self.resources: Table[RegisteredResource] = Table("resources", "resource", changed)
-        self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
-        self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)
-
-    def table(self, name: str) -> Table[Any]:
-        """The list called ``name``: tools, resources, templates or prompts."""
-        return vars(self)[name]
-
-    def __iter__(self) -> Iterator[Registered]:
-        """Everything that is registered."""
-        for table in (self.tools, self.resources, self.templates, self.prompts):
-            yield from table
-
-    def scopes(self) -> frozenset[str]:
-        """The scopes that anything here asks for."""
-        return frozenset[str]().union(*(needed(entry.rights) for entry in self if entry.rights))
-
-    def rights_of(self, uri: str) -> Rights:
-        """Who may read ``uri``; everybody, if it is nobody's."""
-        found = self.find_resource(uri)
-        return () if found is None else at(found[0].rights, uri, found[1])
-
-    def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
-        """Who reads ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""
-        entry = self.resources.entries.get(uri)
-        if entry is not None:
-            return entry, {}
-        for candidate in self.templates.entries.values():
-            template = candidate.function.template
-            values = None if template is None else template.match(uri)
-            if values is None or (candidate.has is not None and not candidate.has(uri)):
-                continue
-            try:
-                return candidate, candidate.function.decode(values)
-            except ProtocolError:
-                continue  # a value of the wrong type: another template may take it
-        return None

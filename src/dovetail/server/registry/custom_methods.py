@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from ...core.channel import Notice, Session
 from ...core.principal import Principal
@@ -22,10 +22,10 @@ from ...wire.revisions import BY_NAME
 from ..signatures.method_signatures import MethodFunction
 from .component_options import Run, check, read_rights
 from .component_tables import Registered
-from .decorators import Decorator, F, decorator
+from .registry import F
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 log = logging.getLogger("dovetail.server")
 
@@ -77,74 +77,66 @@ class RegisteredMethod(Registered, kw_only=True, eq=False):
     row: Method
 
 
-class Extending:
-    """The part of a `Server` that answers what its author added to the protocol."""
+class CustomMethods:
+    """The methods and notifications that a server has beside those of the protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._added: dict[str, RegisteredMethod] = {}
-        self._noting: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        """The notifications that are being handled."""
         self._roots_changed: Callable[[Session], Any] | None = None
-
-    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
-        """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
-        return decorator(lambda function: self.add_method(name, function, **options))
 
     def add_method(
         self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
     ) -> RegisteredMethod:
-        """Answer requests for ``name``, which is none of the protocol's, with ``handler(params, ctx)``.
-
-        It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
-        and a `Context` if it asks for one. What it returns is the result and must be an object. A
-        ``capability`` such as ``extensions.com.acme/do`` is declared with it.
-
-        Raises:
-            RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
-        """
+        """`Server.add_method`."""
         check(options, MethodOptions, f"the method {name!r}")
         capability = options.get("capability")
         if options.get("opt_in") and not (capability or "").startswith(_EXTENSION):
             raise RegistrationError(f"{name!r} can be opted into only as part of an extension")
         entry = self._add(name, "request", handler, options)
-        server = cast("Server", self)
-        server.methods[name] = partial(server.run_method, entry)
-        if capability is not None and not server.capabilities.has(capability):
-            server.add_capability(capability)
+        dispatcher = self._dispatcher
+        dispatcher.methods[name] = partial(dispatcher.run_method, entry)
+        if capability is not None and not dispatcher.capabilities.has(capability):
+            dispatcher.add_capability(capability)
         return entry
 
     def add_notification(
         self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
     ) -> RegisteredMethod:
-        """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
+        """`Server.add_notification`."""
         check(options, NotificationOptions, f"the notification {name!r}")
         entry = self._add(name, "notification", handler, options)
         if entry.context_parameter is not None:
-            self.remove_method(name)
-            raise RegistrationError(f"nobody waits for {name!r}: its handler can have no Context")
+            self.remove(name)
+            raise RegistrationError(
+                f"the handler of the notification {name!r} has a Context, which only handlers of requests can have"
+            )
         return entry
 
     def on_roots_changed(self, handler: F) -> F:
-        """Have ``handler(session)`` run when a client of an older revision says that its roots are others now.
+        """Call ``handler(session)`` when a client of an older revision reports that its roots have changed.
 
-        What it raises is logged. The next call may ask for them with ``ctx.list_roots()``.
+        What it raises is logged. The next call can ask for the roots with ``ctx.list_roots()``.
         """
         self._roots_changed = handler
         return handler
 
-    def remove_method(self, name: str) -> None:
-        """Forget a method or notification of your own. Its capability stays declared."""
+    def remove(self, name: str) -> None:
+        """Remove a method or notification that was added. Its capability stays declared."""
         if self._added.pop(name, None) is None:
             raise RegistrationError(f"there is no method {name!r} to remove")
-        server = cast("Server", self)
-        server.methods.pop(name, None)
-        del server.admission.methods.custom[name]
-        server.admission.set_capabilities(server.capabilities)
+        dispatcher = self._dispatcher
+        dispatcher.methods.pop(name, None)
+        del dispatcher.admission.methods.custom[name]
+        dispatcher.offer()
 
     def _add(
         self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
     ) -> RegisteredMethod:
-        server = cast("Server", self)
-        check_name(name, server.dialect)
+        dispatcher = self._dispatcher
+        check_name(name, dispatcher.dialect)
         if name in self._added:
             other = self._added[name].row.extension
             of = "" if other is None else f" by the extension {other!r}"
@@ -172,40 +164,38 @@ class Extending:
             row=row,
             context_parameter=function.signature.context_parameter,
             rights=read_rights(options, f"method {name!r}"),
-            call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
+            call=dispatcher.runner.prepare(
+                function.signature, f"method {name!r}", options, dispatcher.settings.timeout
+            ),
         )
-        server.admission.methods.custom[name] = row
-        server.admission.set_capabilities(server.capabilities)
+        dispatcher.admission.methods.custom[name] = row
+        dispatcher.offer()
         return entry
 
     # --- notifications --------------------------------------------------------------------------------------
 
-    def receive_notification(self, notice: Notice) -> None:
-        """Take note of a notification of a client."""
-        cast("Server", self).pipeline.note(notice)
-
     def handle_notification(self, notice: Notice) -> None:
-        """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
+        """Run the handler of a notification, if there is one."""
         entry, changed = self._added.get(notice.method), self._roots_changed
         if entry is not None:
             work = _handle(entry.name, lambda: entry.call(**entry.function.keywords(notice.params)()))
         elif notice.method == _ROOTS and changed is not None and notice.session is not None:
-            work = _handle(_ROOTS, partial(cast("Server", self).runner.call, changed, notice.session))
+            work = _handle(_ROOTS, partial(self._dispatcher.runner.call, changed, notice.session))
         else:
-            if (composition := cast("Server", self).composition) is not None:
+            if (composition := self._dispatcher.registry.composition) is not None:
                 composition.receive_notification(notice)
             return
-        if len(self._noting) >= cast("Server", self).limits.max_requests_per_connection:
+        if len(self._running) >= self._dispatcher.limits.max_requests_per_connection:
             work.close()
             log.warning("dropped %s: too many notifications are being handled", notice.method)
             return
         task = asyncio.get_running_loop().create_task(work)
-        self._noting.add(task)
-        task.add_done_callback(self._noting.discard)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    def stop_noting(self) -> None:
+    def stop(self) -> None:
         """Cancel the handlers of notifications that still run."""
-        for task in self._noting:
+        for task in self._running:
             task.cancel()
 
 

@@ -90,7 +90,7 @@ def with_dependencies(signature: Signature, read: Read) -> Signature:
             run = _Run(context, stack)
             for name, source in sources.items():
                 arguments[name] = await run.value(source)
-            runner = context.server.runner
+            runner = context.server.lifecycle.runner
             return await (function(**arguments) if is_async else runner.call(function, **arguments))
 
     return replace(
@@ -170,13 +170,13 @@ class _Run:
             return await source.call(**arguments)
         if inspect.isasyncgenfunction(source.function) or inspect.isgeneratorfunction(source.function):
             return source.call(**arguments)
-        return await self._context.server.runner.call(source.call, **arguments)
+        return await self._context.server.lifecycle.runner.call(source.call, **arguments)
 
 
 @asynccontextmanager
 async def _threaded(manager: AbstractContextManager[Any], context: Context) -> AsyncGenerator[Any, None]:
     """A plain manager, entered and left in a worker thread as plain functions are."""
-    run: Callable[..., Awaitable[Any]] = context.server.runner.call
+    run: Callable[..., Awaitable[Any]] = context.server.lifecycle.runner.call
     value = await run(manager.__enter__)
     try:
         yield value

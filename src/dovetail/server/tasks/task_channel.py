@@ -22,7 +22,7 @@ from ..input_requests.client_requests import Asking, InputRequired, LegacyAsking
 from ..input_requests.request_kinds import Question
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 PROGRESS = "notifications/progress"
 
@@ -44,14 +44,14 @@ class TaskAsking(LegacyAsking):
 
     def __init__(
         self,
-        server: Server,
+        dispatcher: Dispatcher,
         call: Call,
         channel: Channel,
         put: Put,
         asked: Callable[[str], bool],
         steps: Steps | None = None,
     ) -> None:
-        super().__init__(server, call, channel)
+        super().__init__(dispatcher, call, channel)
         self._steps = steps
         self._asks = 0
         self._put = put

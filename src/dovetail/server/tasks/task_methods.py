@@ -45,7 +45,7 @@ from .task_options import Wish, erlmcp_wish
 from .task_runner import Tasks
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 LONGEST_REASON: Final = 1024
 """Characters of the reason for which a task is cancelled."""
@@ -60,29 +60,31 @@ _LISTS: Final = {"erlmcp": erlmcp_list}
 class TaskMethods:
     """What a server answers once it has a tool that may run as a task."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._tools = server.register.tools.entries
-        self.tasks = Tasks(server)
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._tools = dispatcher.registry.tools.entries
+        self.tasks = Tasks(dispatcher)
 
     def install(self) -> None:
         """Add the ``tasks/*`` methods and declare them."""
-        server = self._server
-        server.methods |= {
-            "tasks/get": self.get,
-            "tasks/result": self.result,
-            "tasks/list": self.list_tasks,
-            "tasks/cancel": self.cancel,
-            "tasks/update": self.update,
-        }
-        server.add_capability(EXTENSION)
-        server.add_capability("tasks", CORE)
+        dispatcher = self._dispatcher
+        dispatcher.answer(
+            {
+                "tasks/get": self.get,
+                "tasks/result": self.result,
+                "tasks/list": self.list_tasks,
+                "tasks/cancel": self.cancel,
+                "tasks/update": self.update,
+            }
+        )
+        dispatcher.add_capability(EXTENSION)
+        dispatcher.add_capability("tasks", CORE)
 
     # --- beginning ----------------------------------------------------------------------------------------
 
     def _tool(self, name: str) -> RegisteredTool | TaskTool | None:
         found = self._tools.get(name)
-        composition = self._server.composition
+        composition = self._dispatcher.registry.composition
         return composition.task_tool(name) if found is None and composition is not None else found
 
     def wanted(self, request: Request) -> TaskDesign | None:
@@ -176,14 +178,14 @@ class TaskMethods:
 
     async def list_tasks(self, call: Call, channel: Channel) -> Struct:
         """``tasks/list``: a page in the order of creation; the cursor is the last id of the page, sealed."""
-        server, cursor = self._server, call.params.cursor
-        after = "" if cursor is UNSET else open_cursor(server, call, "tasks", cursor).decode()
-        size = page_size(server, call)
+        dispatcher, cursor = self._dispatcher, call.params.cursor
+        after = "" if cursor is UNSET else open_cursor(dispatcher, call, "tasks", cursor).decode()
+        size = page_size(dispatcher, call)
         tasks = await self.tasks.page(call, after, size + 1)
         more: Any = UNSET
         if len(tasks) > size:
             tasks = tasks[:size]
-            more = seal_cursor(server, call, "tasks", tasks[-1].id.encode())
+            more = seal_cursor(dispatcher, call, "tasks", tasks[-1].id.encode())
         return _LISTS.get(call.codec.dialect.name, core_list)(tasks, more)
 
     async def result(self, call: Call, channel: Channel) -> Struct | Raw:

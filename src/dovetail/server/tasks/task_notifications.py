@@ -13,26 +13,26 @@ from .task_channel import PROGRESS
 from .task_jobs import Job
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 
-def publish(server: Server, job: Job) -> None:
+def publish(dispatcher: Dispatcher, job: Job) -> None:
     """Tell the state the task is in now."""
     machine = job.machine
     if machine.design == "extension":
-        server.hub.publish_task(detailed_task(machine))
+        dispatcher.subscriptions.hub.publish_task(detailed_task(machine))
         return
     face = TASK_VIEWS[machine.design]
     _notify_session(job, face.notification, face.status(machine))
 
 
-def say(server: Server, job: Job, params: ProgressNotificationParams) -> None:
+def say(dispatcher: Dispatcher, job: Job, params: ProgressNotificationParams) -> None:
     """The work says something about itself."""
     message = params.message if isinstance(params.message, str) else None
     total = None if params.total is UNSET else params.total
-    job.machine.report_progress(message, params.progress, total, server.clock())
+    job.machine.report_progress(message, params.progress, total, dispatcher.clock())
     if message is not None:
-        publish(server, job)
+        publish(dispatcher, job)
 
 
 def tell(job: Job, method: str, params: Struct) -> None:

@@ -17,7 +17,7 @@ from .task_jobs import Job, too_many
 from .task_store import KeptTasks
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 
 class EndedTasks:
@@ -50,10 +50,10 @@ class EndedTasks:
 class Roster:
     """The owners of the tasks of one server."""
 
-    def __init__(self, server: Server, kept: KeptTasks) -> None:
+    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks) -> None:
         self._kept = kept
-        self._clock = server.clock
-        self._limit = server.limits.max_tasks
+        self._clock = dispatcher.clock
+        self._limit = dispatcher.limits.max_tasks
         self.ended = EndedTasks(self._limit)
 
     async def admit(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:

@@ -41,7 +41,7 @@ from .task_store import LEGACY, MODERN, KeptTasks
 
 if TYPE_CHECKING:
     from ...cluster.durable_tasks import DurableTasks
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 TASK_NOTES: Final = 1.0
 """Seconds after which other workers can see what a task says of itself."""
@@ -54,18 +54,18 @@ _NO_WISH: Final = Wish()
 class Tasks:
     """The tasks of one server."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._kept = KeptTasks(server)
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._kept = KeptTasks(dispatcher)
         self.durable: DurableTasks | None = None
         """Present where tasks outlive their worker."""
-        if server.store is not None:
+        if dispatcher.lifecycle.store is not None:
             from ...cluster.durable_tasks import DurableTasks  # a server without a store does without it
 
-            self.durable = DurableTasks(server, self._kept, self)
-        self._executor: Executor = InProcessExecutor(server.limits.max_tasks)
+            self.durable = DurableTasks(dispatcher, self._kept, self)
+        self._executor: Executor = InProcessExecutor(dispatcher.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
-        self._roster = Roster(server, self._kept)
+        self._roster = Roster(dispatcher, self._kept)
         follow = None if self.durable is None else self.durable.follow
         self._dependencies = Dependencies(self._load, self.job, follow)
 
@@ -93,9 +93,9 @@ class Tasks:
             return await chain(replace(request, run=partial(self._hand_over, job)))
         say, detach = partial(self._say, job), partial(self._detach, job)
         job.channel = TaskChannel(machine.id, say, partial(tell, job), channel, detach)
-        before = asking_for(self._server, asking, channel)
+        before = asking_for(self._dispatcher, asking, channel)
         here = face == "erlmcp"
-        after = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
+        after = LegacyAsking(self._dispatcher, job.call, channel) if here else self._asking(job)
         job.channel.asking = DetachableAsking(before, after, remembers=asks_first)
         job.run = partial(
             chain,
@@ -124,12 +124,14 @@ class Tasks:
 
     def _job(self, call: Call, face: TaskDesign, wish: Wish) -> Job:
         caller = None if self.durable is None else self.durable.caller(call)
-        machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
+        machine = task_for(
+            call, face, wish, self._dispatcher.settings.tasks, self._dispatcher.clock(), caller
+        )
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     def _note_caller(self, job: Job) -> None:
         """Keep with the task on whose behalf it runs: other workers go on from there."""
-        carrier, durable = self._server.admission.meta_provider, self.durable
+        carrier, durable = self._dispatcher.admission.meta_provider, self.durable
         if carrier is not None:
             job.call.meta = {**job.call.meta, **carrier.request_meta()}
         if durable is not None:
@@ -146,7 +148,7 @@ class Tasks:
         steps = None if self.durable is None else self.durable.steps(machine)
         ask = partial(self._ask, job)
         return TaskAsking(
-            self._server, job.call, job.channel, ask, lambda key: key in machine.input_keys, steps
+            self._dispatcher, job.call, job.channel, ask, lambda key: key in machine.input_keys, steps
         )
 
     async def _detach(self, job: Job) -> None:
@@ -175,11 +177,11 @@ class Tasks:
             await self._dependencies.wait(job)
         begins = machine.status == "pending"
         if begins:
-            machine.start(self._server.clock())
+            machine.start(self._dispatcher.clock())
         await self._save(job)
         if begins and machine.design == "erlmcp":
             # Its documents: the server sends the status whenever it changes. Official peers never see pending.
-            publish(self._server, job)
+            publish(self._dispatcher, job)
         if job.timer is not None and machine.time_limit is not None:
             job.timer.reschedule(asyncio.get_running_loop().time() + machine.time_limit)
 
@@ -276,7 +278,7 @@ class Tasks:
         await run_to_completion(self._complete(job, written, is_error))
 
     async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
-        machine, now = job.machine, self._server.clock()
+        machine, now = job.machine, self._dispatcher.clock()
         if machine.ended:
             return
         ended = replace(machine)
@@ -302,14 +304,14 @@ class Tasks:
             return
         codec = job.call.codec
         code, message, data = wire_error(error, codec.revision, codec.dialect)
-        job.machine.fail(Error(code, message, data=data), self._server.clock())
+        job.machine.fail(Error(code, message, data=data), self._dispatcher.clock())
         await run_to_completion(self._tell_change(job))
 
     # --- asking -------------------------------------------------------------------------------------------
 
     async def _ask(self, job: Job, questions: dict[str, InputRequest]) -> dict[str, asyncio.Future[Raw]]:
         loop = asyncio.get_running_loop()
-        job.machine.request_input(questions, self._server.clock())
+        job.machine.request_input(questions, self._dispatcher.clock())
         waiting: dict[str, asyncio.Future[Raw]] = {key: loop.create_future() for key in questions}
         job.answers |= waiting
         for key, future in waiting.items():
@@ -318,10 +320,10 @@ class Tasks:
         return waiting
 
     def _unwanted(self, job: Job, key: str) -> None:
-        """Nobody waits for this answer any more: it came, or the handler went on without it."""
+        """NullWriter waits for this answer any more: it came, or the handler went on without it."""
         job.answers.pop(key, None)
         job.taken.discard(key)
-        job.machine.withdraw([key], self._server.clock())
+        job.machine.withdraw([key], self._dispatcher.clock())
 
     async def answer(self, task: TaskMachine, responses: Mapping[str, Raw], call: Call) -> None:
         """Hand the client's answers to whoever asked; unknown keys are ignored.
@@ -331,10 +333,10 @@ class Tasks:
         """
         job = self._jobs.get(task.id)
         if job is None:
-            if self.durable is not None and task.respond(responses, call.codec, self._server.clock()):
+            if self.durable is not None and task.respond(responses, call.codec, self._dispatcher.clock()):
                 await self.durable.answer(task, responses)
             return
-        taken = job.machine.respond(responses, call.codec, self._server.clock())
+        taken = job.machine.respond(responses, call.codec, self._dispatcher.clock())
         for key in taken:
             raw, future = job.machine.take_response(key), job.answers.get(key)
             if raw is not None and future is not None and not future.done():
@@ -350,7 +352,7 @@ class Tasks:
         future = job.answers.get(key)
         if future is not None and not future.done():
             future.set_exception(InputRejected(error.kind, error.message, data=getattr(error, "data", UNSET)))
-            job.machine.withdraw([key], self._server.clock())
+            job.machine.withdraw([key], self._dispatcher.clock())
             await self._tell_change(job)
 
     # --- looking ------------------------------------------------------------------------------------------
@@ -392,7 +394,7 @@ class Tasks:
             machine = job.machine if job.machine.principal == principal else None
         else:
             machine = await self._kept.load(principal, id)
-        return None if machine is None or machine.expired(self._server.clock()) else machine
+        return None if machine is None or machine.expired(self._dispatcher.clock()) else machine
 
     # --- ending -------------------------------------------------------------------------------------------
 
@@ -405,7 +407,7 @@ class Tasks:
         job = self._jobs.get(task.id)
         async with job.lock if job is not None else nullcontext():
             pass  # an end that is being kept came first
-        task.cancel(self._server.clock(), reason)
+        task.cancel(self._dispatcher.clock(), reason)
         if job is None:
             await (self._kept.put(task) if self.durable is None else self.durable.cancel(task, reason))
             return
@@ -432,7 +434,7 @@ class Tasks:
     # --- telling ------------------------------------------------------------------------------------------
 
     def _say(self, job: Job, params: ProgressNotificationParams) -> None:
-        say(self._server, job, params)
+        say(self._dispatcher, job, params)
         if self.durable is not None and (job.keeping is None or job.keeping.done()):
             job.keeping = asyncio.get_running_loop().create_task(self._keep_notes(job))
 
@@ -457,7 +459,7 @@ class Tasks:
             return
         if job.machine.ended:
             self._roster.ended.add(job.machine)
-        publish(self._server, job)
+        publish(self._dispatcher, job)
         job.wake()
 
     async def _save(self, job: Job) -> None:
@@ -478,12 +480,12 @@ class Tasks:
         Raises:
             ProtocolError: of kind ``too_many_tasks``.
         """
-        machine.restart(self._server.clock())
+        machine.restart(self._dispatcher.clock())
         job = Job(machine, call)
         job.fence = fence
         job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))
         job.channel.asking = self._asking(job)
-        job.run = partial(self._server.pipeline.resume, call, job.channel, job)
+        job.run = partial(self._dispatcher.pipeline.resume, call, job.channel, job)
         self._jobs[machine.id] = job
         try:
             self._executor.start(machine.id, partial(self._run, job))

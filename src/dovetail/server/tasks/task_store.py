@@ -10,7 +10,7 @@ from ...stores.versioned_records import VersionedRecords
 from .owner_index import Ended, Owned, owner
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..dispatcher import Dispatcher
 
 TASK_GRACE: Final = 60.0
 """Seconds beyond its time to live for which a task is known to be unfinished."""
@@ -27,14 +27,14 @@ _records = VersionedRecords(TaskMachine)
 class KeptTasks:
     """The tasks of one server; with a store that was given to it, those of all its processes."""
 
-    def __init__(self, server: Server) -> None:
-        limit = server.limits.max_tasks
-        given = server.store
-        self.store = _memory(server, limit) if given is None else given
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        limit = dispatcher.limits.max_tasks
+        given = dispatcher.lifecycle.store
+        self.store = _memory(dispatcher, limit) if given is None else given
         self._counts_bytes = given is not None  # the memory of a process has a bound of its own
-        self._clock = server.clock
+        self._clock = dispatcher.clock
         # Beside them where there is no store: the limit of tasks counts tasks alone.
-        beside = _memory(server, 2 * limit) if given is None else given
+        beside = _memory(dispatcher, 2 * limit) if given is None else given
         self.owned = Owned(beside, limit)
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
@@ -116,7 +116,7 @@ def _folder(principal: str | None) -> str:
     return f"task/{owner(principal)}"
 
 
-def _memory(server: Server, entries: int) -> Store:
+def _memory(dispatcher: Dispatcher, entries: int) -> Store:
     from ...stores.memory_store import MemoryStore  # stores stand to the right of servers
 
-    return MemoryStore(entries, clock=server.clock)
+    return MemoryStore(entries, clock=dispatcher.clock)

@@ -78,16 +78,26 @@ class HttpService(Service, Protocol):
     seal: Seal
     clock: Callable[[], float]
     health: Health
-    middleware: tuple[Middleware | Wrapper, ...]
 
-    def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]: ...
+    @property
+    def middleware(self) -> tuple[Middleware | Wrapper, ...]: ...
 
-    """The custom routes."""
-    runner: FunctionCaller
-    store: Store | None
-    """The store for sessions that every process can serve."""
-    event_history: EventHistory | None
-    """The application's event store for legacy sessions, used instead of ``store``."""
+    def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
+        """The custom routes for ``path``, beside the endpoint."""
+        ...
+
+    @property
+    def runner(self) -> FunctionCaller: ...
+
+    @property
+    def store(self) -> Store | None:
+        """Where sessions live that every process may serve."""
+        ...
+
+    @property
+    def event_history(self) -> EventHistory | None:
+        """Where an author keeps the events of legacy sessions, in place of a store."""
+        ...
 
     def use_store(self, store: Store) -> None:
         """Use ``store`` for state from now on."""

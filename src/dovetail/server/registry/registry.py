@@ -1,29 +1,30 @@
-"""How tools, resources, prompts and completions get into a server: decorators and ``add_*``, at any time.
+"""`Registry`: the tools, resources, prompts and completions of a server, and how they get there.
 
-A decorated function stays an ordinary callable, and type checkers see it unchanged. Whatever is wrong with a
-definition is said here, when the module is imported, and never later to a client.
+Components can be added and removed at any time. Whatever is wrong with a definition is an error here, when the module
+is imported, and never later to a client.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack, cast, overload
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
 from ...core.principal import Principal
-from ...core.rights import Rights, at
-from ...errors import RegistrationError
+from ...core.rights import Rights, at, needed
+from ...core.subscriptions import PublishedChange
+from ...errors import ProtocolError, RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
-from ...settings import Limits
-from ...wire.dialects import Dialect
+from ...wire.dialects import OFFICIAL, Dialect
 from ...wire.headers import header_map
+from ..composition import NAME_LENGTH, SHORTEST_LIMIT, Composition
 from ..execution import HandlerRunner
 from ..signatures.functions import Function, Prepared, PromptFunction, ResourceFunction, prepare_tool
 from .completions import Completer, completer_of
 from .component_options import (
+    OPTION_OWNERS,
     PromptOptions,
     ResourceOptions,
     SharedOptions,
@@ -37,18 +38,18 @@ from .component_options import (
 )
 from .component_tables import (
     Changed,
-    Register,
     Registered,
     RegisteredPrompt,
     RegisteredResource,
     RegisteredTool,
+    Table,
+    ToolTable,
 )
 from .tool_versions import split
 from .uri_checks import check_media_type, check_uri
 
 if TYPE_CHECKING:
-    from ...extensions.apps import Apps
-    from ..server import Server
+    from ...gateway.transform_chain import TransformChain
 
 LONGEST_DESCRIPTION: Final = 10_000
 """Characters of a description above which a note is logged, or the registration refused where the dialect says
@@ -77,62 +78,106 @@ def decorator(add: Callable[[Callable[..., Any]], Any]) -> Decorator:
     return decorate
 
 
-class Registration:
-    """The part of a `Server` its author talks to before anybody calls."""
+class Registry:
+    """The components of a server: those registered with it, and the servers mounted in it.
 
-    dialect: Dialect
-    limits: Limits
-    strict_arguments: bool
-    """Whether tools refuse texts in place of numbers, lists and objects."""
-    text: bool
-    """Whether tools repeat structured content as text."""
-    apps: Apps | None = None
-    """Made with the first tool that has a page."""
+    A change of a list calls every one of ``listeners`` with the list and the news for subscribers.
+    """
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(
+        self,
+        runner: HandlerRunner,
+        *,
+        dialect: Dialect = OFFICIAL,
+        timeout: float | None = None,
+        strict_arguments: bool = False,
+        text: bool = True,
+    ) -> None:
         if timeout is not None and not timeout > 0:
             raise ValueError(f"the timeout of a server must be more than 0 seconds, not {timeout}")
-        self.timeout = timeout
-        self.runner = HandlerRunner(self.limits)
-        self.register = Register(self.changed)
+        self._runner, self._dialect, self._timeout = runner, dialect, timeout
+        self.tools = ToolTable(self.changed)
+        self.resources: Table[RegisteredResource] = Table("resources", "resource", self.changed)
+        self.templates: Table[RegisteredResource] = Table("resources", "resource template", self.changed)
+        self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", self.changed)
         self.completions: dict[tuple[str, str], Completer] = {}
         """By reference and argument."""
+        self.composition: Composition | None = None
+        """The servers mounted in this one; None without any."""
+        self.max_name_length = NAME_LENGTH
+        """Characters that the name of a mounted tool can have with its prefix."""
+        self.transforms: TransformChain | None = None
+        """The views through which clients see the components; None without any."""
+        self.listeners: list[Callable[[Changed | Literal["completions"], PublishedChange | None], None]] = []
+        """Called after every change."""
         self.param_headers: dict[str, Mapping[tuple[str, ...], Any]] = {}
-        """Tools whose arguments are mirrored in headers, for the admission ladder."""
+        """Tools whose arguments are mirrored in headers, for the checks of headers."""
         self.generation: int = 0
-        """Counts the changes of what is registered."""
+        """The number of changes so far."""
+        self.component_options: dict[str, Callable[[Any, Any], None]] = {}
+        """What extensions do with the options that they add, by option."""
+        self.find_option: Callable[[str], None] = _no_extension
+        """Registers the extension that owns an option."""
+        self.task_added: Callable[[], None] = _ignore
+        """Called when a tool may run as a task."""
+        self.version_added: Callable[[], None] = _ignore
+        """Called when a tool has got a version: calls may name it from now on."""
+        self.coerced: Callable[[str], None] = _ignore_tool
+        """Called with the name of a tool whose arguments were coerced."""
+        self._strict_arguments, self._text = strict_arguments, text
         self._restricted: dict[str, Rights] = {}
         """By tag."""
-        self.component_options: dict[str, Callable[[Any, Any], None]] = {}
-        """What extensions make of the options they add, by option."""
 
-    def _note_coercion(self, tool: str) -> None:
-        """Count a call of ``tool`` whose arguments were coerced."""
-        raise NotImplementedError
+    def changed(self, kind: Changed, news: PublishedChange | None = None) -> None:
+        """Note that the list ``kind`` has changed, and call the listeners."""
+        self.generation += 1
+        for listener in self.listeners:
+            listener(kind, news)
 
-    def changed(self, kind: Changed) -> None:
-        """A list is another one now."""
-        raise NotImplementedError
+    def limit_names(self, limit: int) -> None:
+        """Give the tools of prefixed mounts names of at most ``limit`` characters from now on."""
+        if not isinstance(limit, int) or limit < SHORTEST_LIMIT:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(f"max_name_length is a number from {SHORTEST_LIMIT} on, not {limit!r}")
+        self.max_name_length = limit
+        if self.composition is not None:
+            self.composition.limit_names(limit)
 
-    def _offer(self) -> None:
-        """Something new may be offered."""
-        raise NotImplementedError
+    def table(self, name: str) -> Table[Any]:
+        """The list called ``name``: tools, resources, templates or prompts."""
+        return vars(self)[name]
+
+    def components(self) -> Iterator[Registered]:
+        """Everything that is registered."""
+        for table in (self.tools, self.resources, self.templates, self.prompts):
+            yield from table.values()
+
+    def scopes(self) -> frozenset[str]:
+        """The scopes that any component requires, those of mounted servers included."""
+        own = frozenset[str]().union(*(needed(entry.rights) for entry in self.components() if entry.rights))
+        return own if self.composition is None else own | self.composition.scopes()
+
+    def rights_of(self, uri: str) -> Rights:
+        """Who may read ``uri``; everybody, if no resource has it."""
+        found = self.find_resource(uri)
+        return () if found is None else at(found[0].rights, uri, found[1])
+
+    def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
+        """The resource with ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""
+        entry = self.resources.entries.get(uri)
+        if entry is not None:
+            return entry, {}
+        for candidate in self.templates.entries.values():
+            template = candidate.function.template
+            values = None if template is None else template.match(uri)
+            if values is None or (candidate.has is not None and not candidate.has(uri)):
+                continue
+            try:
+                return candidate, candidate.function.decode(values)
+            except ProtocolError:
+                continue  # a value of the wrong type: another template may take it
+        return None
 
     # Tools
-
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(self, function: str | None = None, /, **options: Unpack[ToolOptions]) -> Decorator: ...
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function as a tool: ``@server.tool`` or ``@server.tool(title=…, timeout=…)``.
-
-        Name, description and schemas come from the function, its docstring and its annotations.
-
-        Raises:
-            RegistrationError: the function or an option cannot be used; the message says what to change.
-        """
-        return self._decorate(function, options, self.add_tool)
 
     def add_tool(
         self,
@@ -142,11 +187,7 @@ class Registration:
         handler: Callable[..., Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> RegisteredTool:
-        """Register a function; or ``name``, ``input_schema`` and ``handler``: a tool with your own schema.
-
-        That schema survives untouched, and the handler gets the arguments as one dict or as ``**arguments`` (and
-        a `Context`, if it asks for one). ``list_changed`` goes out by itself.
-        """
+        """`Server.add_tool`."""
         target = handler or function
         options = cast("ToolOptions", {**marked(target), **options})
         check(options, ToolOptions, "a tool", self.component_options)
@@ -154,9 +195,9 @@ class Registration:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
         chosen: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
         prepared = prepare_tool(target, input_schema=input_schema, **chosen)
-        prepared.text = options.get("text", self.text)
-        if not options.get("strict_arguments", self.strict_arguments):
-            prepared.on_coerced = partial(self._note_coercion, prepared.name)
+        prepared.text = options.get("text", self._text)
+        if not options.get("strict_arguments", self._strict_arguments):
+            prepared.on_coerced = lambda: self.coerced(prepared.name)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(
@@ -169,84 +210,51 @@ class Registration:
             headers=header_map(prepared.input_schema),
             **self._shared(prepared, what, options),
         )
-        if options.get("app") is not None and entry.name not in self.register.tools.entries:
-            self._attach(entry, options.get("app"))
         self._apply_options(entry, options)
-        self.register.tools.add(prepared.name, entry)
+        self.tools.add(prepared.name, entry)
         self._note(prepared.name)
-        if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
-            self.enable_tasks()
+        if entry.task != "forbidden" or "tasks/create" in self._dialect.methods:
+            self.task_added()
         return entry
 
     def _apply_options(self, entry: Registered, options: Mapping[str, Any]) -> None:
         """Have extensions act on the options that they added."""
-        for name in options.keys() & self.component_options.keys():
-            self.component_options[name](entry, options[name])
-
-    def _attach(self, entry: RegisteredTool, app: Any) -> None:
-        from ...extensions.apps import Apps, app_of  # a server without apps never loads them
-
-        if self.apps is None:
-            self.apps = Apps(cast("Server", self))
-        self.apps.attach(entry, app_of(app))
-
-    def enable_tasks(self) -> None:
-        """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
-        raise NotImplementedError
+        for name, value in options.items():
+            if name in OPTION_OWNERS and name not in self.component_options and value is not None:
+                self.find_option(name)
+            if (apply := self.component_options.get(name)) is not None:
+                apply(entry, value)
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool out of the list, with all its versions, or ``name@version`` alone; ``list_changed`` goes out."""
-        before = self.register.tools.versions(split(name)[0])
+        """`Server.remove_tool`."""
+        before = self.tools.versions(split(name)[0])
         for key in (name, *(one.name for one in before)):
             self.param_headers.pop(key, None)
-        self.register.tools.remove(name)
+        self.tools.remove(name)
         self._note(split(name)[0])
 
     def _note(self, name: str) -> None:
         """Note for each version of a tool which arguments are mirrored in headers, and that there are versions."""
-        for one in self.register.tools.versions(name):
+        for one in self.tools.versions(name):
             if one.version is not None:
-                self._transform_calls()
+                self.version_added()
             self.param_headers.pop(one.name, None)
             if one.headers:
                 self.param_headers[one.name] = one.headers
 
-    def _transform_calls(self) -> None:
-        """Calls may name a version from now on."""
-        raise NotImplementedError
-
     # Resources
-
-    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Decorator:
-        """Register the reader of ``uri``, or of every URI of a template such as ``weather://{city}/now``."""
-        if callable(uri):
-            raise RegistrationError('a resource needs its address: @server.resource("scheme://path")')
-        add = self.add_resource_template if "{" in uri else self.add_resource
-        return decorator(lambda function: add(uri, function, **options))
 
     def add_resource(
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> RegisteredResource:
-        """Register ``function`` as the reader of ``uri``. ``list_changed`` goes out by itself.
-
-        Raises:
-            RegistrationError: it is taken, or no URI; or the media type is none.
-        """
-        check_uri(uri)
-        entry = self._resource(uri, None, function, options)
-        self.register.resources.add(uri, entry)
-        return entry
-
-    def add_resource_template(
-        self, template: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
-    ) -> RegisteredResource:
-        """Register ``function`` as the reader of every URI that ``template`` matches.
-
-        Raises:
-            RegistrationError: the template is malformed, or its variables are not the function's parameters.
-        """
-        entry = self._resource(template, template, function, options)
-        self.register.templates.add(template, entry)
+        """`Server.add_resource`."""
+        if "{" in uri:
+            entry = self._resource(uri, uri, function, options)
+            self.templates.add(uri, entry)
+        else:
+            check_uri(uri)
+            entry = self._resource(uri, None, function, options)
+            self.resources.add(uri, entry)
         return entry
 
     def _resource(
@@ -275,25 +283,13 @@ class Registration:
         return entry
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource out of the list; ``list_changed`` goes out by itself."""
-        self.register.resources.remove(uri)
-
-    def remove_resource_template(self, template: str) -> None:
-        """Take a template out of the list; ``list_changed`` goes out by itself."""
-        self.register.templates.remove(template)
+        """Remove a resource or a resource template from the list."""
+        (self.templates if "{" in uri else self.resources).remove(uri)
 
     # Prompts and completions
 
-    @overload
-    def prompt(self, function: F, /) -> F: ...
-    @overload
-    def prompt(self, function: str | None = None, /, **options: Unpack[PromptOptions]) -> Decorator: ...
-    def prompt(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function as a prompt: its parameters are the blanks, its result the messages."""
-        return self._decorate(function, options, self.add_prompt)
-
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
-        """Register ``function`` as a prompt. ``list_changed`` goes out by itself."""
+        """`Server.add_prompt`."""
         options = cast("PromptOptions", {**marked(function), **options})
         check(options, PromptOptions, "a prompt", self.component_options)
         prepared = PromptFunction(function, name=options.get("name"))
@@ -304,37 +300,22 @@ class Registration:
             name=prepared.name, definition=prompt, **self._shared(prepared, what, options)
         )
         self._apply_options(entry, options)
-        self.register.prompts.add(entry.name, entry)
+        self.prompts.add(entry.name, entry)
         return entry
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt out of the list; ``list_changed`` goes out by itself."""
-        self.register.prompts.remove(name)
+        """Remove a prompt from the list."""
+        self.prompts.remove(name)
 
-    def completion(self, *, ref: str, argument: str) -> Decorator:
-        """Register a function that completes ``argument`` of the prompt, resource template or tool ``ref``.
-
-        It takes the value typed so far and, if it has a second parameter, the arguments already given; it
-        returns a list of strings.
-        """
-
-        def add(function: Callable[..., Any]) -> None:
-            if (ref, argument) in self.completions:
-                raise RegistrationError(f"the argument {argument!r} of {ref!r} has a completion already")
-            self.completions[ref, argument] = completer_of(function)
-            self._offer()
-
-        return decorator(add)
+    def add_completion(self, ref: str, argument: str, function: Callable[..., Any]) -> None:
+        """`Server.completion`."""
+        if (ref, argument) in self.completions:
+            raise RegistrationError(f"the argument {argument!r} of {ref!r} has a completion already")
+        self.completions[ref, argument] = completer_of(function)
+        for listener in self.listeners:
+            listener("completions", None)
 
     # What they share
-
-    def _decorate(self, function: Any, options: dict[str, Any], add: Callable[..., Any]) -> Any:
-        if callable(function):
-            add(function, **options)
-            return function
-        if function is not None:
-            options = {"name": function, **options}
-        return decorator(partial(add, **options))
 
     def _shared(
         self,
@@ -352,7 +333,7 @@ class Registration:
         return {
             "function": prepared,
             "context_parameter": prepared.signature.context_parameter,
-            "call": self.runner.prepare(prepared.signature, what, options, self.timeout),
+            "call": self._runner.prepare(prepared.signature, what, options, self._timeout),
             "tags": tags,
             "rights": sum((self._restricted.get(tag, ()) for tag in sorted(tags)), rights),
         }
@@ -364,13 +345,10 @@ class Registration:
         scopes: Collection[str] = (),
         auth: Callable[[Principal | None], bool] | None = None,
     ) -> None:
-        """Let only callers with these ``scopes`` (and for whom ``auth`` says True) use what has this ``tag``.
-
-        It holds for what is registered already and for what comes, beside the rights each has of its own.
-        """
+        """`Server.restrict`."""
         rights = read_rights({"scopes": scopes, "auth": auth}, f"tag {tag!r}")
         self._restricted[tag] = self._restricted.get(tag, ()) + rights
-        for entry in self.register:
+        for entry in self.components():
             if tag in entry.tags:
                 entry.rights += rights
         for kind in ("tools", "resources", "prompts"):
@@ -385,7 +363,17 @@ class Registration:
         elif not text and tool:
             problem = f"{what} has no description: write a docstring"
         if problem is not None:
-            if self.dialect.long_description_is_error:
+            if self._dialect.long_description_is_error:
                 raise RegistrationError(problem, kind=kind)
             logger.log(logging.DEBUG if kind is None else logging.WARNING, problem)
         return text
+
+
+def _no_extension(option: str) -> None:
+    """No extension owns an option of a registry without a server."""
+
+
+def _ignore() -> None: ...
+
+
+def _ignore_tool(name: str) -> None: ...

@@ -1,0 +1,556 @@
+"""`Dispatcher`: answers the calls of one server.
+
+It is what transports serve: a `core.channel.Service`. `Pipeline` has the steps before a handler; this module has the
+handlers that run an author's code (``tools/call``, ``prompts/get``, ``resources/read``, custom methods). Each has one
+exception boundary: only results and `DovetailError`s leave it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
+
+from msgspec import UNSET, Raw, Struct, field
+from msgspec.structs import replace
+
+from .. import model as m
+from ..core.admit import Admission
+from ..core.channel import EMPTY, Call, Channel, Notice, Session
+from ..core.principal import Principal
+from ..core.rights import at, hidden
+from ..core.subscriptions import PublishedChange
+from ..drivers.middleware_chain import Middleware, Wrapper
+from ..errors import NAME_ECHO, URI_ECHO, ProtocolError
+from ..settings import HttpOptions, Limits, TaskOptions
+from ..stores.base import Store
+from ..wire.dialects import OFFICIAL, Dialect
+from ..wire.revisions import REVISIONS, Revision
+from ..wire.seal import Keys, Seal
+from . import current_call
+from .context import Context
+from .execution import resumed
+from .failures import Failures, unreadable
+from .input_requests.client_requests import InputRequired, asking_for
+from .pipeline import Pipeline
+from .protocol_methods import Handler, ProtocolMethods
+from .registry.component_tables import Changed, Registered, RegisteredResource
+from .registry.custom_methods import CustomMethods, RegisteredMethod
+from .registry.uri_checks import not_there
+from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
+
+if TYPE_CHECKING:
+    from ..core.route_handlers import CustomRoute, RouteTable
+    from ..telemetry.metrics import Metrics
+    from .composition import Composition
+    from .server import Server
+    from .tasks.task_methods import TaskMethods
+
+logger = logging.getLogger("dovetail.server")
+
+H = TypeVar("H", bound=Callable[..., Any])
+CONFIRMATION_PATH: Final = "/confirm/"
+"""The prefix of the pages on which users confirm an operation; the rest of the path is the token of one link."""
+STATE_LIFETIME: Final = 3600.0
+"""Seconds for which the state of an unanswered question is valid."""
+_LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+}
+"""What is declared once something of that kind is registered."""
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """The options of a server that its dispatcher follows."""
+
+    info: m.Implementation
+    instructions: str | None = None
+    dialect: Dialect = OFFICIAL
+    revisions: Sequence[Revision] = field(default_factory=lambda: REVISIONS)
+    limits: Limits = Limits()
+    clock: Callable[[], float] = time.time
+    auth: Any = None
+    timeout: float | None = None
+    page_size: int | None = None
+    ttl_ms: int = 0
+    cache_scope: m.CacheScope = "private"
+    mask_errors: bool = True
+    log_level: m.LoggingLevel = "debug"
+    state_lifetime: float = STATE_LIFETIME
+    tasks: TaskOptions = TaskOptions()
+    http: HttpOptions = HttpOptions()
+    strict: bool = False
+    client_workarounds: bool = True
+
+    def __post_init__(self) -> None:
+        if self.page_size is not None and self.page_size < 1:
+            raise ValueError(f"page_size must be at least 1, not {self.page_size}")
+        if self.ttl_ms < 0:
+            raise ValueError(f"ttl_ms must be 0 or more, not {self.ttl_ms}")
+        if self.cache_scope not in ("public", "private"):
+            raise ValueError(f"cache_scope must be 'public' or 'private', not {self.cache_scope!r}")
+
+
+class Dispatcher:
+    """Takes admitted calls through the pipeline of one server. It is the `Service` that transports serve."""
+
+    def __init__(
+        self,
+        server: Server,
+        settings: ServerSettings,
+        seal: Seal,
+        middleware: Sequence[Middleware | Wrapper] = (),
+    ) -> None:
+        self._server = server
+        self.settings = settings
+        self.registry, self.subscriptions = server.registry, server.subscriptions
+        self.lifecycle, self.runner = server.lifecycle, server.lifecycle.runner
+        self.health = server.health
+        self.info, self.dialect, self.limits = settings.info, settings.dialect, settings.limits
+        self.clock, self.auth, self.seal = settings.clock, settings.auth, seal
+        self.instructions = settings.instructions
+        self.page_size = settings.page_size or settings.limits.page_size
+        self.failures = Failures(mask=settings.mask_errors)
+        self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
+        self.capabilities = m.ServerCapabilities({"logging": {}})
+        """What is offered, computed from what is registered; once offered it stays."""
+        self.counts: dict[str, int] = {}
+        """Events that no peer could be informed of, by kind: ``connection_closed`` for a client that disconnected."""
+        self.routes: RouteTable | None = None
+        """Custom HTTP routes; None without any."""
+        self.tasks: TaskMethods | None = None
+        """Made with the first tool that may run as a task."""
+        self.admission = Admission(
+            "server",
+            list(settings.revisions),
+            self.dialect,
+            self.info,
+            self.registry.param_headers,
+            strict=settings.strict,
+            limits=self.limits,
+        )
+        self._protocol_methods = ProtocolMethods(self)
+        self.methods: dict[str, Handler] = {
+            **self._protocol_methods.methods(),
+            "tools/call": self.call_tool,
+            "resources/read": self.read,
+            "prompts/get": self.get_prompt,
+        }
+        """The handler of each method."""
+        self.custom_methods = CustomMethods(self)
+        self.pipeline = Pipeline(self, middleware)
+        hub = self.subscriptions.hub
+        hub.subscribed_bytes, hub.rights = self.admission.shared.subscribed_bytes, self.pipeline.rights_to
+        self.registry.listeners.append(self._list_changed)
+        self.offer()
+
+    @property
+    def server(self) -> Server:
+        """The server that handlers, middleware and extensions see."""
+        return self._server
+
+    @property
+    def name(self) -> str:
+        """The name of the server."""
+        return self.info.name
+
+    # --- what is offered ------------------------------------------------------------------------------------
+
+    def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
+        """Declare a capability that no component implies, such as ``extensions.com.example/x``."""
+        head, _, rest = path.partition(".")
+        if rest:
+            self.capabilities.setdefault(head, {})[rest] = dict(settings)
+        else:
+            self.capabilities[head] = dict(settings)
+        self.offer()
+
+    def offer(self) -> None:
+        """Declare `capabilities` from now on."""
+        self.admission.set_capabilities(self.capabilities)
+
+    def _list_changed(self, kind: Changed | Literal["completions"], news: PublishedChange | None) -> None:
+        """Declare what is registered, drop the cached pages of the list, and notify subscribers."""
+        self._offer_registered()
+        if kind != "completions":
+            self._protocol_methods.changed(kind)
+            self.subscriptions.publish(news or PublishedChange(list=kind))
+
+    def _offer_registered(self) -> None:
+        """Declare what is registered. What was declared once stays, since sessions rely on it."""
+        registry = self.registry
+        entries: dict[str, Any] = {
+            "tools": registry.tools,
+            "prompts": registry.prompts,
+            "resources": registry.resources or registry.templates,
+            "completions": registry.completions,
+        }
+        new = [kind for kind, found in entries.items() if kind not in self.capabilities and len(found)]
+        if new:
+            self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
+            self.offer()
+
+    def enable_tasks(self) -> None:
+        """Serve the methods of tasks from now on."""
+        if self.tasks is None:
+            from .tasks.task_methods import TaskMethods  # a server without tasks never loads them
+
+            self.tasks = TaskMethods(self)
+            self.tasks.install()
+            self.pipeline.compose()
+
+    def compose_with(self, composition: Composition) -> None:
+        """Show and answer what is mounted in ``composition``."""
+        self.registry.composition = composition
+        self.pipeline.compose()
+
+    def restart_tasks(self) -> None:
+        """Make the tasks again, if there are any: the store is another one."""
+        if self.tasks is not None:
+            self.tasks = None
+            self.enable_tasks()
+
+    def answer(self, handlers: Mapping[str, Handler]) -> None:
+        """Answer methods of the protocol with these handlers from now on."""
+        self.methods |= handlers
+
+    def introduce(self, info: m.Implementation, instructions: str | None) -> None:
+        """Report this name, version and instructions to clients from now on."""
+        self.info, self.instructions = info, instructions
+        for codec in self.admission.codecs.values():
+            codec.set_server_info(info)
+
+    def use_keys(self, keys: Keys) -> None:
+        """Seal with ``keys`` from now on."""
+        self.seal = Seal(keys, self.limits.max_request_state_bytes, owner=self.info.name)
+
+    def change_limits(self, **members: Any) -> None:
+        """Set some limits; call it before the server starts."""
+        self.limits = replace(self.limits, **members)
+
+    def add_route(self, path: str, methods: Collection[str], *, auth: bool) -> Callable[[H], H]:
+        """`Server.route`."""
+        from ..core.route_handlers import CustomRoute, RouteTable  # most servers have none
+
+        if self.routes is None:
+            self.routes = RouteTable()
+        routes = self.routes
+
+        def add(handler: H) -> H:
+            routes.add(CustomRoute(path, handler, frozenset(name.upper() for name in methods), auth))
+            return handler
+
+        return add
+
+    async def stop_tasks(self) -> None:
+        """End the tasks that run."""
+        if self.tasks is not None:
+            await self.tasks.tasks.close()
+
+    # --- what transports call -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """`Lifecycle.start`."""
+        await self.lifecycle.start()
+
+    async def stop(self) -> None:
+        """`Lifecycle.stop`."""
+        await self.lifecycle.stop()
+
+    def end_listening(self) -> None:
+        """`Subscriptions.end_listening`."""
+        self.subscriptions.end_listening()
+
+    def session_opened(self, session: Session) -> None:
+        """`Subscriptions.session_opened`."""
+        self.subscriptions.session_opened(session, self.admission.methods.advertised(session.codec))
+
+    def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
+        """`Subscriptions.session_changed`."""
+        self.subscriptions.session_changed(session, subscriptions)
+
+    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+        """`Subscriptions.session_recovered`."""
+        self.subscriptions.session_recovered(session, lately=lately)
+
+    def session_closed(self, session: Session) -> None:
+        """`Subscriptions.session_closed`."""
+        self.subscriptions.session_closed(session)
+
+    def receive_notification(self, notice: Notice) -> None:
+        """Take a notification of a client through the middleware."""
+        self.pipeline.note(notice)
+
+    def client_disconnected(self, call: Call) -> None:
+        """The client disconnected while ``call`` ran: count it and log it."""
+        kind = "connection_closed"
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        logger.info("499 %s: the client closed the connection while it ran", call.method)
+
+    @property
+    def middleware(self) -> tuple[Middleware | Wrapper, ...]:
+        """What runs around every call, the outermost first."""
+        return self.pipeline.middleware
+
+    @property
+    def store(self) -> Store | None:
+        """Where the server keeps its state; None without a store."""
+        return self.lifecycle.store
+
+    def use_store(self, store: Store) -> None:
+        """`Lifecycle.use_store`."""
+        self.lifecycle.use_store(store)
+
+    @property
+    def event_history(self) -> Any:
+        """`Lifecycle.event_history`."""
+        return self.lifecycle.event_history
+
+    @property
+    def metrics(self) -> Metrics:
+        """`Server.metrics`."""
+        return self._server.metrics
+
+    def component_scopes(self) -> frozenset[str]:
+        """The scopes that any component requires: clients are informed of them in metadata and challenges."""
+        return self.registry.scopes()
+
+    def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
+        """All custom routes that match ``path``; those of mounted servers come last."""
+        found = [] if self.routes is None else self.routes.find(path)
+        if path.startswith(CONFIRMATION_PATH):
+            from . import confirmation  # most servers do not confirm anything
+
+            found = [*found, confirmation.route(lambda: self.lifecycle.state_store, path)]
+        composition = self.registry.composition
+        return found if composition is None else found + composition.find_routes(path)
+
+    async def watch_address(self, uri: str, call: Call) -> None:
+        """Check a subscription that another server made for its own client.
+
+        Raises:
+            ProtocolError: no such resource is there for that client.
+        """
+        await self._protocol_methods.watch(uri, call)
+
+    # --- the pipeline ---------------------------------------------------------------------------------------
+
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        """Answer one admitted call: await it. Raises only `DovetailError`s (and lets cancellation through)."""
+        enter, session, lifespan = self.pipeline.enter, call.session, self.lifecycle.lifespan
+        monitor = self.health.monitor
+        if monitor.asleep:
+            monitor.wake()
+        if (session is not None and session.phase == "paused") or (
+            lifespan is not None and not lifespan.running
+        ):
+            return self._respond(call, channel)
+        if enter is not None:
+            return enter(call, channel)
+        handler = self.methods.get(call.method)
+        if handler is None:
+            return self._respond(call, channel)
+        return handler(call, channel)  # nearly every call: no coroutine stands between
+
+    async def _respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        """`respond` where something may come first."""
+        lifespan = self.lifecycle.lifespan
+        if lifespan is not None and not lifespan.running:
+            await self.lifecycle.start()
+        session = call.session
+        if session is not None and session.phase == "paused" and call.method != "ping":
+            await resumed(session)
+        if self.pipeline.enter is not None:
+            return await self.pipeline.enter(call, channel)
+        return await self.find_handler(call.method)(call, channel)
+
+    def find_handler(self, method: str) -> Handler:
+        """What answers requests for ``method``.
+
+        Raises:
+            ProtocolError: nothing does.
+        """
+        handler = self.methods.get(method)
+        if handler is None:
+            raise ProtocolError("method_not_found", data={"method": method})
+        return handler
+
+    async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
+        """``tools/call``: every way it can end is a result or a `DovetailError`."""
+        params = call.params
+        tool = self.registry.tools.entries.get(params.name)
+        if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
+            return await self._elsewhere(call, channel, "tool")
+        function = tool.function
+        try:
+            if tool.context_parameter is None and params.request_state is UNSET and not current_call.wanted:
+                value = await tool.call(**function.decode(params.arguments))
+                return _needs_context() if type(value) is InputRequired else tool_result(value, function)
+            # From here on the handler may ask, or claims to have asked.
+            value = await self._converse(tool, partial(function.decode, params.arguments), call, channel)
+            return value if type(value) is m.InputRequiredResult else tool_result(value, function)
+        except BaseException as error:  # noqa: BLE001  the one boundary for tools
+            return self.failures.of_tool(error, tool.name, call)
+
+    async def get_prompt(self, call: Call, channel: Channel) -> Struct | Raw:
+        """``prompts/get``."""
+        params = call.params
+        prompt = self.registry.prompts.entries.get(params.name)
+        if prompt is None or (prompt.rights and hidden(prompt.rights, call.principal)):
+            return await self._elsewhere(call, channel, "prompt")
+        try:
+            value = await self._converse(
+                prompt, partial(prompt.function.decode, params.arguments), call, channel
+            )
+            if type(value) is m.InputRequiredResult:
+                return value
+            keeps_system = call.codec.dialect.system_role and not call.revision.modern
+            if not isinstance(value, m.GetPromptResult):
+                messages = prompt_messages(value, prompt.name, bare=keeps_system)
+                value = m.GetPromptResult(messages, description=prompt.definition.description)
+            writable(value, prompt.name, "prompt_render_failed")
+            return value if keeps_system else without_system(value)
+        except BaseException as error:  # noqa: BLE001  the one boundary for prompts
+            self.failures.raise_other(
+                error, f"prompt {prompt.name!r}", call, {"prompt": prompt.name}, "prompt_render_failed"
+            )
+
+    async def _elsewhere(self, call: Call, channel: Channel, what: str) -> Struct | Raw:
+        """Have it answered by whoever is mounted here and has it.
+
+        Raises:
+            ProtocolError: nobody has it.
+        """
+        found = (
+            None
+            if self.registry.composition is None
+            else await self.registry.composition.respond(call, channel)
+        )
+        if found is None:
+            name = call.params.name[:NAME_ECHO]
+            raise ProtocolError(f"{what}_not_found", f"Unknown {what}: {name}", data={what: name})
+        return found
+
+    async def read(self, call: Call, channel: Channel) -> Struct | Raw:
+        """``resources/read``."""
+        uri = call.params.uri
+        if self.registry.composition is not None and self.registry.find_resource(uri) is None:
+            found = await self.registry.composition.respond(call, channel)
+            if found is not None:
+                return found
+        entry, arguments = self._find(uri, call.principal)
+        try:
+            value = await self._converse(entry, arguments.copy, call, channel)
+            if type(value) is m.InputRequiredResult:
+                return value
+            return self._contents(entry, uri, value)
+        except BaseException as error:  # noqa: BLE001  the one boundary for resources
+            kind = unreadable(
+                error, "internal_error" if entry.function.template is None else "template_render_failed"
+            )
+            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:URI_ECHO]}, kind)
+
+    async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
+        """A method of the author's own."""
+        if method.rights and hidden(method.rights, call.principal):
+            raise ProtocolError("method_not_found", data={"method": call.method})
+        function = method.function
+        try:
+            value = await self._converse(method, function.keywords(call.params), call, channel)
+            if isinstance(value, m.Result):
+                return writable(value, method.name, "internal_error")
+            members: dict[str, Any] = {**function.write(value)}
+            if method.row.cacheable and call.revision.modern:
+                members = {
+                    "ttlMs": self.settings.ttl_ms,
+                    "cacheScope": self.settings.cache_scope,
+                    **members,
+                }
+            return call.codec.prepare(members)
+        except BaseException as error:  # noqa: BLE001  the one boundary for methods of the author's own
+            what = f"method {method.name!r}"
+            self.failures.raise_other(error, what, call, {"method": method.name})
+
+    async def read_for(self, uri: str, context: Context) -> list[m.ResourceContents]:
+        """Read a resource on behalf of the handler that has ``context``.
+
+        Raises:
+            ProtocolError: of kind ``resource_not_found``, or of another that says what is wrong with ``uri``. What
+                the reader raises comes out as it is.
+        """
+        entry, arguments = self._find(uri, context.principal)
+        parameter = entry.context_parameter
+        if parameter is not None:
+            arguments[parameter] = context
+        return self._contents(entry, uri, await entry.call(**arguments)).contents
+
+    def _find(self, uri: str, principal: Principal | None) -> tuple[RegisteredResource, dict[str, Any]]:
+        found = self.registry.find_resource(uri)
+        if found is None or (found[0].rights and hidden(at(found[0].rights, uri, found[1]), principal)):
+            raise not_there(uri, self.limits.max_uri_length)
+        return found
+
+    def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> m.ReadResourceResult:
+        if isinstance(value, m.ReadResourceResult):
+            result = writable(value, uri, "internal_error")
+        else:
+            result = m.ReadResourceResult(
+                resource_contents(value, uri, entry.mime_type, json_mime_type=self.json_mime_type)
+            )
+        if result.ttl_ms is UNSET:
+            result.ttl_ms = self.settings.ttl_ms if entry.ttl_ms is None else entry.ttl_ms
+        if result.cache_scope is UNSET:
+            result.cache_scope = entry.cache_scope or self.settings.cache_scope
+        if entry.rights:
+            result.cache_scope = "private"
+        return result
+
+    async def _converse(
+        self, entry: Registered, decode: Callable[[], dict[str, Any]], call: Call, channel: Channel
+    ) -> Any:
+        """Run a handler that may ask: its value, or the `InputRequiredResult` that asks."""
+        parameter = entry.context_parameter
+        if parameter is None and call.params.request_state is UNSET and not current_call.wanted:
+            value = await entry.call(**decode())
+            return _needs_context() if type(value) is InputRequired else value
+        asking = asking_for(self, call, channel)
+        context = Context(self._server, call, channel, asking)
+        before = current_call.context.set(context) if current_call.wanted else None
+        try:
+            while True:
+                arguments = decode()
+                if parameter is not None:
+                    arguments[parameter] = context
+                try:
+                    value = await entry.call(**arguments)
+                except asyncio.CancelledError:
+                    raise
+                except BaseException:
+                    # With questions open, what the handler made of it does not count.
+                    if not asking.open or call.client_cancelled:
+                        raise
+                    return asking.result()
+                if asking.open:
+                    return asking.result()
+                if type(value) is not InputRequired:
+                    return value
+                required = await asking.take(value)
+                if required is not None:
+                    return required
+        finally:
+            context.close()
+            if before is not None:
+                current_call.context.reset(before)
+
+    def context(self, call: Call, channel: Channel) -> Context:
+        """A context for ``call``, for handlers of methods added with `add_method`."""
+        return Context(self._server, call, channel, asking_for(self, call, channel))
+
+
+def _needs_context() -> NoReturn:
+    raise TypeError("a handler that returns InputRequired needs a Context, to read the answers from")

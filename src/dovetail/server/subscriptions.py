@@ -1,0 +1,144 @@
+"""`Subscriptions`: who is notified of changes, and of what.
+
+Legacy sessions and ``subscriptions/listen`` streams are subscribers of one `SubscriptionHub`. A change may be reported
+from a worker thread; subscribers are notified on the event loop they live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from ..core.channel import Session
+from ..core.subscriptions import LIST_KINDS, PublishedChange, SubscriptionHub
+from ..model import ServerCapabilities
+from ..settings import Limits
+from ..wire.dialects.dialect import VENDOR
+
+if TYPE_CHECKING:
+    from .resource_watcher import Source, Watches
+
+
+WATCH_SECONDS: Final = 0.1
+"""Seconds between two looks at a watched source, at least; changes in that time are reported once."""
+
+
+class Subscriptions:
+    """The subscribers of one server, and the sources that are watched for them."""
+
+    def __init__(self, limits: Limits, run: Callable[..., Awaitable[Any]]) -> None:
+        self.hub = SubscriptionHub(limits)
+        """The register of subscribers."""
+        self.session_listeners: list[Callable[[Session], None]] = []
+        """Called with each legacy session that begins."""
+        self._run = run
+        self._listening: set[asyncio.Future[None]] = set()
+        self._watches: Watches | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the subscribers; known once the server has started, or there is a subscriber."""
+
+    @property
+    def listening(self) -> int:
+        """The number of ``subscriptions/listen`` streams that are open."""
+        return len(self._listening)
+
+    # --- news -----------------------------------------------------------------------------------------------
+
+    def publish(self, news: PublishedChange) -> None:
+        """Notify subscribers, on their event loop; from any thread."""
+        if self._loop is None or self._loop is _running_loop():
+            self.hub.publish(news)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.hub.publish, news)
+
+    def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Notify everyone who subscribed to ``uri``, or to a folder that contains it."""
+        members = None if metadata is None else {VENDOR + "metadata": dict(metadata)}
+        self.hub.publish_resource_updated(uri, members)
+
+    def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
+        """`Server.watch`."""
+        if self._watches is None:
+            from .resource_watcher import Watches  # most servers watch nothing
+
+            self._watches = Watches(self.hub, self._run)
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._watches.start)
+        return self._watches.add(uri, source, interval)
+
+    # --- starting and stopping ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Notify on the running event loop from now on, and watch the sources."""
+        self._loop = asyncio.get_running_loop()
+        if self._watches is not None:
+            self._watches.start()
+
+    async def stop(self) -> None:
+        """Stop watching the sources."""
+        if self._watches is not None:
+            await self._watches.stop()
+
+    def end_listening(self) -> None:
+        """Complete every ``subscriptions/listen`` with its result."""
+        for future in self._listening:
+            if not future.done():
+                future.set_result(None)
+
+    async def listen_until_stopped(self) -> None:
+        """Wait until `end_listening`."""
+        self._loop = asyncio.get_running_loop()
+        future = self._loop.create_future()
+        self._listening.add(future)
+        try:
+            await future
+        finally:
+            self._listening.discard(future)
+
+    # --- legacy sessions ------------------------------------------------------------------------------------
+
+    def session_opened(self, session: Session, offered: ServerCapabilities) -> None:
+        """A legacy session begins: from ``initialized`` on it is notified of changes to what it was ``offered``."""
+        silent = {
+            f"notifications/{kind}/list_changed"
+            for kind in LIST_KINDS
+            if not offered.has(f"{kind}.listChanged")
+        }
+
+        def notify(method: str, params: Struct | None) -> None:
+            if session.notify is not None and method not in silent:
+                session.notify(method, params)
+
+        for listener in self.session_listeners:
+            listener(session)
+        self._loop = _running_loop()
+        session.subscriber = self.hub.add_session(session, notify)
+        session.subscriber.principal = session.principal
+
+    def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
+        """Another process has changed the subscriptions of a legacy session."""
+        if session.subscriber is not None:
+            self.hub.resubscribe(session.subscriber, subscriptions)
+        if session.phase != "paused":
+            session.wake_waiting()
+
+    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+        """No process has watched a legacy session for some time: repeat what it may have missed."""
+        if session.subscriber is not None:
+            self.hub.refresh(session.subscriber, lately=lately)
+
+    def session_closed(self, session: Session) -> None:
+        """A legacy session has ended."""
+        if session.subscriber is not None:
+            self.hub.discard(session.subscriber)
+            session.subscriber = None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # a worker thread
