@@ -81,7 +81,7 @@ class SharedOptions(RightOptions, total=False):
     timeout: float | None
     """Seconds that one call can run; by default the ``timeout`` of the server. ``None``: no limit."""
     run: Run
-    """Where a synchronous function runs: "thread" (the default), "loop" or "process"."""
+    """Where a synchronous function runs: "thread" (the default), "inline" (on the event loop) or "process"."""
 
 
 class ToolOptions(SharedOptions, total=False):
