@@ -53,7 +53,7 @@ def lay_out() -> None:
     (PAGES / "index.md").write_text(start())
     if PICTURES.is_dir():
         shutil.copytree(PICTURES, PAGES / "pictures")
-    for name in ("inspector.md", "start.md"):
+    for name in ("inspector.md", "quickstart.md"):
         add_pictures(PAGES / name)
     for page in PAGES.rglob("*.md"):
         page.write_text(within_the_site(page.read_text()))

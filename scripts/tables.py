@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/performance.md from the results of `make conformance` and `make bench`.
+"""Write the tables of the README and of docs from the results of `make conformance` and `make bench`.
 
 usage: tables.py [--check] — with --check, fail if a page does not show those results.
 
@@ -109,7 +109,7 @@ def filled(text: str, folder: str) -> str:
 
 
 def main() -> int:
-    for page in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
+    for page in (ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "conformance.md"):
         before = page.read_text()
         text = filled(before, "docs/" if page.parent == ROOT else "")
         if "--check" in sys.argv and text != before:

@@ -10,11 +10,15 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from dovetail import App, Server
 from dovetail.server import current_call
+from dovetail.server.input_requests.request_kinds import SampleOptions
+from dovetail.server.registry.component_options import ResourceOptions, SharedOptions, ToolOptions
 from tests.peers.environment import need
 from tests.support.waiting import HANG
 
@@ -71,6 +75,25 @@ def test_every_link_of_the_docs_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "options"),
+    [
+        ("tools.md", "## Options of a tool", ToolOptions.__annotations__),
+        ("resources.md", "## Options of a resource", ResourceOptions.__annotations__),
+        ("prompts.md", "## Options of a prompt", SharedOptions.__annotations__),
+        ("sampling.md", "## Options", [*SampleOptions.__annotations__, "messages"]),
+        ("apps.md", "## Options", App.__struct_fields__),
+        ("quickstart.md", "## Options of a server", [*inspect.signature(Server).parameters]),
+    ],
+)
+def test_the_table_has_every_option(page: str, heading: str, options: Iterable[str]) -> None:
+    text = (DOCS / page).read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \| [^\n]* \|$", text, re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(
+        {*options} - {"annotations" if page == "prompts.md" else ""}
+    )
 
 
 def test_every_page_is_reached_from_another() -> None:

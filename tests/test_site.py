@@ -66,7 +66,7 @@ def test_every_guide_is_in_the_navigation() -> None:
 
 
 def test_every_picture_of_the_inspector_stands_where_it_is_spoken_of() -> None:
-    pages = [(ROOT / "docs" / name).read_text() for name in ("inspector.md", "start.md")]
+    pages = [(ROOT / "docs" / name).read_text() for name in ("inspector.md", "quickstart.md")]
     spoken = [name for page in pages for name in re.findall(r"<!-- picture (\w+): [^>]+ -->", page)]
     tests = [
         *(ROOT / "tests" / "inspector").glob("test_*.py"),

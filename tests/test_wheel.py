@@ -145,8 +145,8 @@ def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Pat
             assert set(asked.split(",")) <= set(extras), page
 
 
-def test_the_page_for_beginners_lists_every_extra(wheel: Path) -> None:
-    page = (ROOT / "docs" / "start.md").read_text()
+def test_the_installation_page_lists_every_extra(wheel: Path) -> None:
+    page = (ROOT / "docs" / "installation.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert sorted(listed) == sorted(brought(wheel))
 

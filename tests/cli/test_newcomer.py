@@ -1,4 +1,4 @@
-"""The first ten minutes of a newcomer: every command and edit is taken from docs/start.md.
+"""The first ten minutes of a newcomer: every command and edit is taken from docs/quickstart.md.
 
 The whole way begins with the wheel, an empty folder and an empty home; ``-s`` prints the transcript.
 """
@@ -23,7 +23,7 @@ from tests.inspector.browsing import chromium, open_page, picture
 from tests.support.waiting import HANG, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "start.md").read_text()
+PAGE = (ROOT / "docs" / "quickstart.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
