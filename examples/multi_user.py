@@ -1,6 +1,7 @@
 """Notes of many users on one server: tokens, rights and separate data. `dovetail run multi_user.py --http`
 
-NOTES_TOKENS names the users: "secret=ada:read,write;other=bob:read". Real ones come from a provider: see docs/authentication.md.
+NOTES_TOKENS names the users: "secret=ada:read,write;other=bob:read". For tokens of a provider see
+docs/authentication.md.
 """
 
 import os
