@@ -5,6 +5,7 @@ test reaches: ``make test-middleware``.
 A test about a server without middleware is marked ``@pytest.mark.bare(reason)``.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -38,6 +39,23 @@ def _every_middleware() -> Iterator[None]:
 def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some test of this process has imported `get_context`; the others are those of a program that has not."""
     monkeypatch.setattr(current_call, "wanted", False)
+
+
+def _loggers() -> dict[str, tuple[object, ...]]:
+    """The settings of the library's loggers. One of a name that no test used yet has the default settings."""
+    known = logging.Logger.manager.loggerDict.items()
+    own = {name: one for name, one in known if name.startswith("dovetail") and isinstance(one, logging.Logger)}
+    return {name: (one.level, one.propagate, one.disabled) for name, one in own.items()}
+
+
+@pytest.fixture(autouse=True)
+def _loggers_stay_as_they_are() -> Iterator[None]:
+    """Fail the test that changes a logger for those after it."""
+    before = _loggers()
+    yield
+    default = (logging.NOTSET, True, False)
+    changed = [name for name, now in _loggers().items() if now != before.get(name, default)]
+    assert [name for name in changed if name != "dovetail.calls.json"] == []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
