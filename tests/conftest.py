@@ -44,7 +44,9 @@ def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
 def _loggers() -> dict[str, tuple[object, ...]]:
     """The settings of the library's loggers. One of a name that no test used yet has the default settings."""
     known = logging.Logger.manager.loggerDict.items()
-    own = {name: one for name, one in known if name.startswith("dovetail") and isinstance(one, logging.Logger)}
+    own = {
+        name: one for name, one in known if name.startswith("dovetail") and isinstance(one, logging.Logger)
+    }
     return {name: (one.level, one.propagate, one.disabled) for name, one in own.items()}
 
 

@@ -2,7 +2,7 @@
 
 ```python
 server.add_resource("docs://readme", FileResource("README.md"))
-server.add_resource_template("docs://{+path}", FolderResource("docs"))
+server.add_resource("docs://{+path}", FolderResource("docs"))
 ```
 
 Each is a reader like any function: it runs in a worker thread, and options such as ``mime_type`` or ``scopes`` are

@@ -150,6 +150,7 @@ class Server:
                 ``ctx.lifespan``.
             dialect: The dialect for clients of other systems: "official", "erlmcp", "minimcp" or "mcp_client".
             limits: The upper bounds of the server.
+            http: The options of HTTP, for every way in which the server is served over HTTP.
             revisions: The protocol revisions to serve; by default all.
             seal_keys: Secrets that protect cursors and request states on their way through clients. All workers
                 need the same; by default ``DOVETAIL_SEAL_KEYS``.

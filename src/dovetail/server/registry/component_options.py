@@ -115,7 +115,7 @@ class ToolOptions(SharedOptions, total=False):
 
 
 class ResourceOptions(SharedOptions, total=False):
-    """Options of `Server.resource`, `Server.add_resource` and `Server.add_resource_template`."""
+    """Options of `Server.resource` and `Server.add_resource`."""
 
     mime_type: str | None
     """The MIME type of the content."""
