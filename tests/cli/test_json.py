@@ -37,6 +37,7 @@ ENDING = {
     "prompt": ["prompt", "server.py", "p", "x=1"],
     "lock": ["lock", "server.py"],
     "diff": ["diff", "server.py", "server.py"],
+    "stub": ["stub", "server.py", "-o", "client.py"],
     "migrate": ["migrate", "server.py"],
     "install": ["install", "server.py", "--into", "cursor"],
     "discover": ["discover"],

@@ -427,7 +427,7 @@ async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit(
     async with connect(make_server(), limits=Limits(max_outgoing_requests=1)) as client:
         first = asyncio.create_task(client.call_tool("slow"))
         await until(lambda: client.pending == 1)
-        with pytest.raises(RequestTimeout, match="too many"):
+        with pytest.raises(RequestTimeout, match="no request slot"):
             await client.call_tool("add", {"a": 1, "b": 1}, timeout=0.05)
         waiting = asyncio.create_task(client.call_tool("add", {"a": 1, "b": 1}))
         await turns()

@@ -121,5 +121,5 @@ async def test_priorities_within_bounds_and_in_words_are_answered() -> None:
 
 
 def test_a_handler_cannot_ask_for_more_than_everything() -> None:
-    with pytest.raises(ValueError, match="0 to 1"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         Sample("hello", model_preferences={"costPriority": 2})

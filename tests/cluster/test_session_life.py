@@ -51,11 +51,11 @@ async def test_a_paused_session_refuses_requests_until_it_is_resumed() -> None:
         refused = await raises(client.call_tool("hello"))
         assert refused.code == 1008
         await client.ping()
-        with pytest.raises(StateError, match="paused cannot pause"):
+        with pytest.raises(StateError, match="does not allow 'pause'"):
             await session.pause()
         await session.resume()
         assert (await client.call_tool("hello")).text == "hello"
-        with pytest.raises(StateError, match="ready cannot resume"):
+        with pytest.raises(StateError, match="does not allow 'resume'"):
             await session.resume()
 
 
@@ -125,7 +125,7 @@ async def test_a_server_hears_that_roots_have_changed() -> None:
     server, _ = make()
     heard: list[Session] = []
 
-    @server.dispatcher.custom_methods.on_roots_changed
+    @server.subscriptions.on_roots_changed
     async def changed(session: Session) -> None:
         heard.append(session)
         raise RuntimeError("logged, and nothing else")

@@ -56,8 +56,8 @@ async def test_an_ended_connection_leaves_nothing_behind(
             made.append(weakref.ref(self))
 
     monkeypatch.setattr(duplex, "Duplex", Watched)
-    async with tcp.lifespan(server := serving().dispatcher):
-        listener = await tcp.listen(server.dispatcher)
+    async with tcp.lifespan(dispatcher := serving().dispatcher):
+        listener = await tcp.listen(dispatcher)
         gc.collect()
         gc.disable()
         try:

@@ -332,7 +332,7 @@ async def test_a_bridge_passes_on_the_variables_it_is_told_to(tmp_path: Path) ->
         async with Client([*words, *more], env=environment, discovery_timeout=20) as client:
             assert (await client.call_tool("who")).text == text
     status, errors = await command("bridge", str(path), "--env", "DOVETAIL_UNKNOWN")
-    assert (status, "environment variable DOVETAIL_UNKNOWN is not set" in errors) == (2, True)
+    assert (status, "DOVETAIL_UNKNOWN" in errors) == (2, True)
 
 
 @run

@@ -179,21 +179,12 @@ async def test_a_client_that_declares_too_much_gets_no_session() -> None:
         assert len(next(iter(site.app.session_handler.sessions)).session.client_info["name"]) == 200
 
 
-class Remembering(Server):
-    """Knows every session it has had, and keeps none."""
-
-    def session_opened(self, session: Session) -> None:
-        super().session_opened(session)
-        known.append(weakref.ref(session))
-
-
-known: list[weakref.ref[Session]] = []
-
-
 @run
-async def test_sessions_that_are_over_or_leave_memory_wait_for_no_collector() -> None:
-    known.clear()
-    async with served(Remembering("s", limits=Limits(max_sessions=2))) as site:
+async def test_ended_and_evicted_sessions_are_freed_without_the_garbage_collector() -> None:
+    known: list[weakref.ref[Session]] = []
+    server = Server("s", limits=Limits(max_sessions=2))
+    server.subscriptions.session_listeners.append(lambda session: known.append(weakref.ref(session)))
+    async with served(server) as site:
         web = Web(site)
         gc.disable()
         try:

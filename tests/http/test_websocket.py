@@ -358,7 +358,7 @@ from dovetail.settings import HttpOptions
 async def main():
     address = BindAddress(port=0)
     bound = address.listen()
-    server, ready = HttpServer(HttpApp(Server("x"), HttpOptions()), address, bound), asyncio.Event()
+    server, ready = HttpServer(HttpApp(Server("x").dispatcher, HttpOptions()), address, bound), asyncio.Event()
     task = asyncio.create_task(server.run(ready.set))
     await ready.wait()
     reader, writer = await asyncio.open_connection(*bound.getsockname())

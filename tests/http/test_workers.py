@@ -234,7 +234,7 @@ def test_a_server_that_cannot_start_is_given_up(tmp_path: Path, workers: str) ->
 def test_workers_that_end_before_they_serve_are_given_up(tmp_path: Path, end: str) -> None:
     ended = serve_broken(tmp_path, end, "2")
     assert ended.returncode == 1
-    assert "before it served anything; all workers are stopped" in ended.stderr
+    assert "before it was ready; all workers are stopped" in ended.stderr
     assert "send the signal again" not in ended.stderr
 
 

@@ -211,9 +211,9 @@ def test_a_layer_is_attached_once_to_its_server() -> None:
     assert server.middleware == (middleware,)
 
 
-def test_a_layer_without_methods_is_not_there() -> None:
-    plain, layered = shop(), shop(Knowing())
-    assert layered.respond.__func__ is plain.respond.__func__  # type: ignore[attr-defined]
+def test_middleware_without_hooks_costs_no_step_of_the_pipeline() -> None:
+    assert shop(Knowing()).dispatcher.pipeline.enter is None
+    assert shop(Noting("a", [])).dispatcher.pipeline.enter is not None
 
 
 # --- the same on the client ---------------------------------------------------------------------------------------

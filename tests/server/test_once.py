@@ -341,7 +341,7 @@ async def test_a_result_too_large_to_be_kept_is_known_to_have_been_made() -> Non
         assert "result" in await till.peer("large").ask("tools/call", **large)
         again = await till.peer("large").error("tools/call", **large)
         assert again["data"]["kind"] == "call_interrupted"
-        assert "was made" in again["message"]
+        assert "was too large to be stored" in again["message"]
         assert till.runs == 1
 
 

@@ -211,7 +211,7 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: main_loop.Stop) -
             return
         from ..transports.http.server.app import HttpApp  # with --stdio, the page is the only HTTP server
 
-        front: Any = made.front  # its attributes have narrower types than the protocol
+        front: Any = made.front.dispatcher  # its attributes have narrower types than the protocol
         app = HttpApp(front, HttpOptions())
         host, port = await stack.enter_async_context(served(app, BindAddress(port=options.port)))
         print_line(_places(f"http://{host}:{port}/mcp", link, json=options.json))

@@ -382,7 +382,7 @@ class Server:
         mount(self, child, prefix)
 
     def transform(self, **options: Unpack[TransformOptions]) -> None:
-        """PublishedChange how components are shown and used: ``include`` and ``exclude`` components, ``rename`` and
+        """Change how components are shown and used: ``include`` and ``exclude`` components, ``rename`` and
         ``describe`` them, ``rename_arguments``, ``hide`` arguments, set ``preset_arguments`` or give a ``default``:
         ``transform(rename={"add": "cart_add"}, preset_arguments={"add": {"currency": "EUR"}})``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from ..wire.dialects.dialect import VENDOR
 if TYPE_CHECKING:
     from .resource_watcher import Source, Watches
 
-
+F = TypeVar("F", bound=Callable[..., Any])
 WATCH_SECONDS: Final = 0.1
 """Seconds between two looks at a watched source, at least; changes in that time are reported once."""
 
@@ -34,6 +34,8 @@ class Subscriptions:
         """The register of subscribers."""
         self.session_listeners: list[Callable[[Session], None]] = []
         """Called with each legacy session that begins."""
+        self.roots_changed: Callable[[Session], Any] | None = None
+        """The handler that `on_roots_changed` has registered."""
         self._run = run
         self._listening: set[asyncio.Future[None]] = set()
         self._watches: Watches | None = None
@@ -68,6 +70,14 @@ class Subscriptions:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._watches.start)
         return self._watches.add(uri, source, interval)
+
+    def on_roots_changed(self, handler: F) -> F:
+        """Call ``handler(session)`` when a client of an older revision reports that its roots have changed.
+
+        An exception of the handler is logged. The next call can request the roots with ``ctx.list_roots()``.
+        """
+        self.roots_changed = handler
+        return handler
 
     # --- starting and stopping ------------------------------------------------------------------------------
 

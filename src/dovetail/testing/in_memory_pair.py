@@ -52,8 +52,9 @@ async def caller_of(server: Any, principal: Principal | str | None, auth: str | 
         raise TypeError("give principal= or auth=, not both")
     if not isinstance(auth, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"auth= of a connection in memory is a token, not {type(auth).__name__}")
-    if getattr(server, "auth", None) is None:
+    verify = getattr(getattr(server, "dispatcher", server), "auth", None)
+    if verify is None:
         raise DovetailError("auth= needs a server with auth=, which verifies the token")
     from ..auth.server.connection_auth import token_principal
 
-    return await token_principal(server.auth, auth.removeprefix("Bearer "), {"transport": "memory"})
+    return await token_principal(verify, auth.removeprefix("Bearer "), {"transport": "memory"})

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
-from ...core.channel import Notice, Session
+from ...core.channel import Notice
 from ...core.principal import Principal
 from ...errors import RegistrationError
 from ...wire.dialects import OFFICIAL, Dialect
@@ -22,7 +22,6 @@ from ...wire.revisions import BY_NAME
 from ..signatures.method_signatures import MethodFunction
 from .component_options import Run, check, read_rights
 from .component_tables import Registered
-from .registry import F
 
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
@@ -85,7 +84,6 @@ class CustomMethods:
         self._added: dict[str, RegisteredMethod] = {}
         self._running: set[asyncio.Task[None]] = set()
         """The notifications that are being handled."""
-        self._roots_changed: Callable[[Session], Any] | None = None
 
     def add_method(
         self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
@@ -114,14 +112,6 @@ class CustomMethods:
                 f"the handler of the notification {name!r} has a Context, which only handlers of requests can have"
             )
         return entry
-
-    def on_roots_changed(self, handler: F) -> F:
-        """Call ``handler(session)`` when a client of an older revision reports that its roots have changed.
-
-        What it raises is logged. The next call can ask for the roots with ``ctx.list_roots()``.
-        """
-        self._roots_changed = handler
-        return handler
 
     def remove(self, name: str) -> None:
         """Remove a method or notification that was added. Its capability stays declared."""
@@ -176,7 +166,8 @@ class CustomMethods:
 
     def handle_notification(self, notice: Notice) -> None:
         """Run the handler of a notification, if there is one."""
-        entry, changed = self._added.get(notice.method), self._roots_changed
+        entry = self._added.get(notice.method)
+        changed = self._dispatcher.subscriptions.roots_changed
         if entry is not None:
             work = _handle(entry.name, lambda: entry.call(**entry.function.keywords(notice.params)()))
         elif notice.method == _ROOTS and changed is not None and notice.session is not None:
