@@ -13,7 +13,7 @@ from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
 from ..core.subscriptions import PublishedChange
 from ..drivers.middleware_chain import Component
-from ..errors import ProtocolError
+from ..errors import NAME_ECHO, ProtocolError
 from ..model import ServerCapabilities
 from ..server.composition import ListName, TaskTool
 from ..server.registry.tool_versions import joined, split
@@ -341,6 +341,14 @@ class ServerProvider:
         )
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        transforms = self.server.registry.transforms
+        if (
+            transforms is not None
+            and transforms.method_tools is not None
+            and transforms.method_tools.find(call)
+        ):
+            # The parent shows the resources and prompts themselves: its guards must see which one is used.
+            raise ProtocolError("tool_not_found", data={"tool": call.params.name[:NAME_ECHO]})
         return self.server.dispatcher.respond(call, channel)
 
     async def set_level(self, call: Call, channel: Channel) -> None:

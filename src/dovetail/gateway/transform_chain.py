@@ -41,6 +41,7 @@ from .visibility import Rules, Visibility, admits
 
 if TYPE_CHECKING:
     from ..server.server import Server
+    from .method_tools import MethodTool, MethodTools
 
 _NONE: Final[Rules] = ()
 
@@ -72,6 +73,7 @@ class TransformChain:
         self.profiles: Profiles | None = None
         self.response_limit: ResponseLimit | None = None
         self.search: Search | None = None
+        self.method_tools: MethodTools | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
         """By caller: the original argument schemas, until something changes."""
         self.edition = 0
@@ -119,6 +121,15 @@ class TransformChain:
     def find_tools(self, search: Search | None) -> None:
         """List only what ``search`` lists and make the rest searchable; None switches it off."""
         self.search = search
+        self.change()
+
+    def offer_as_tools(self, *, resources: bool | None, prompts: bool | None) -> None:
+        """Offer resources or prompts as tools too; None changes nothing."""
+        from .method_tools import MethodTools  # loaded with its first use
+
+        tools = self.method_tools or MethodTools(self._server)
+        tools.offer(resources=resources, prompts=prompts)
+        self.method_tools = tools if tools.names else None
         self.change()
 
     async def _search(self, search: Search, request: Request) -> Struct | Raw:
@@ -174,6 +185,8 @@ class TransformChain:
             if self.search is not None:
                 shown = replace(shown, entries=self.search.listed(everything))
             entries = shown.entries
+            if self.method_tools is not None:
+                entries = self._with_method_tools(self.method_tools, shown, rules, profile)
             listing = Listing(
                 server.dispatcher,
                 "tools",
@@ -185,6 +198,22 @@ class TransformChain:
             if len(self._kept) > LISTINGS_KEPT:
                 self._kept.popitem(last=False)
         return kept
+
+    def _with_method_tools(
+        self, offered: MethodTools, shown: ComponentList, rules: Rules, profile: str
+    ) -> list[Tool]:
+        for tool in shown.entries:
+            if tool.name in offered.names:
+                self.collisions.report(
+                    f"the tool {tool.name!r} is left out of the list: resources_as_tools and prompts_as_tools "
+                    "need its name"
+                )
+        more = [
+            in_profile(tool, profile)
+            for tool in offered.listed()
+            if admits(rules, tool.name, Traits.of(tool))
+        ]
+        return [*(tool for tool in shown.entries if tool.name not in offered.names), *more]
 
     def _built(self, version: Any, there: ComponentList, rules: Rules) -> ComponentList:
         left: dict[str, list[tuple[Traits, Tool]]] = {}
@@ -362,6 +391,19 @@ class TransformChain:
         elif method == "completion/complete" and self.edition:
             call = await self._completion(call)
         return call, run
+
+    async def request_of(self, tool: MethodTool, call: Call) -> Call:
+        """Return the request that a call of a method tool stands for.
+
+        Raises:
+            DovetailError: the tool is not visible to the caller, or an argument is wrong.
+        """
+        assert self.method_tools is not None
+        definition = tool.definition
+        if not admits(await self.rules(call), definition.name, Traits.of(definition)):
+            raise _unknown(definition.name)
+        profile = "spec" if self.profiles is None else self.profiles.of(call.client_info)
+        return self.method_tools.request(tool, call, profile)
 
     async def _completion(self, call: Call) -> Call:
         ref = call.params.ref

@@ -50,6 +50,10 @@ class TransformOptions(ViewOptions, total=False):
     """Bytes a result may have; more is given in pages."""
     max_name_length: int
     """Characters that the name of a mounted tool may have with its prefix, from 24 on; by default 64."""
+    resources_as_tools: bool
+    """Offer resources as the tools ``list_resources``, ``list_resource_templates`` and ``read_resource`` too."""
+    prompts_as_tools: bool
+    """Offer prompts as the tools ``list_prompts`` and ``get_prompt`` too."""
 
 
 class TaskTool(Struct, frozen=True):

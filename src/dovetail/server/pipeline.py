@@ -36,7 +36,7 @@ from ..drivers.middleware_chain import (
     compose_notifications,
     name_in,
 )
-from ..errors import NAME_ECHO, DovetailError, ProtocolError
+from ..errors import NAME_ECHO, DovetailError, ProtocolError, ToolError
 from ..model import (
     ListPromptsResult,
     ListResourcesResult,
@@ -235,6 +235,17 @@ class Pipeline:
         return enter
 
     async def _resolve_and_run(self, call: Call, channel: Channel) -> Struct | Raw:
+        transforms = self._dispatcher.registry.transforms
+        tools = None if transforms is None else transforms.method_tools
+        if transforms is None or tools is None or (tool := tools.find(call)) is None:
+            return await self._resolve_and_run_component(call, channel)
+        try:
+            meant = await transforms.request_of(tool, call)
+        except DovetailError as error:
+            return await self._chain(self._refused(call, channel, error))
+        return await tools.answer(tool, call, meant, channel, self._resolve_and_run_component)
+
+    async def _resolve_and_run_component(self, call: Call, channel: Channel) -> Struct | Raw:
         dispatcher = self._dispatcher
         tasks = dispatcher.tasks
         wish = None
@@ -312,6 +323,8 @@ class Pipeline:
         """A request that ends with ``error`` when the chain has seen it."""
 
         async def refuse(request: Request) -> Struct | Raw:
+            if isinstance(error, ToolError):  # the arguments are wrong: the model reads why
+                return self._dispatcher.failures.of_tool(error, request.name, request.call)
             raise error
 
         name = name_in(call)

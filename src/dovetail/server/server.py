@@ -388,7 +388,8 @@ class Server:
 
         ``schemas`` writes schemas as some clients need them. ``max_bytes`` splits large results into pages.
         ``max_name_length`` limits the names of mounted tools with their prefix: in a longer name, a hash replaces the
-        end.
+        end. ``resources_as_tools`` and ``prompts_as_tools`` offer resources and prompts as tools too, for clients
+        that read nothing else.
 
         Tools and prompts are chosen by name, resources and templates by URI, tools also as ``version:>=2`` or
         ``add@1.0``, all components as ``tag:admin``. ``prompt:add`` names a prompt and no tool. ``include`` leaves
@@ -408,6 +409,11 @@ class Server:
             transforms.limit_results(max_bytes)
         if "max_name_length" in options:
             self.registry.limit_names(options.pop("max_name_length"))
+        if not options.keys().isdisjoint(("resources_as_tools", "prompts_as_tools")):
+            transforms.offer_as_tools(
+                resources=options.pop("resources_as_tools", None),
+                prompts=options.pop("prompts_as_tools", None),
+            )
         if options:
             transforms.add_view(View(**cast("ViewOptions", options)))
 
