@@ -264,7 +264,7 @@ MODULES = {
     """,
     "dovetail.stores": "MemoryStore RedisStore SqliteStore",
     "dovetail.sync": "Client",
-    "dovetail.testing": "FakeClock Faults connect record replay rerun",
+    "dovetail.testing": "Case FakeClock Faults choose connect record replay rerun",
 }
 """Public modules other than `dovetail`, and their promised names."""
 

@@ -67,7 +67,7 @@ class Answers:
             on_roots = lambda: roots  # noqa: E731
         given = {
             "elicitation/create": (config.on_elicit, _elicited),
-            "sampling/createMessage": (config.on_sample, _sampled),
+            "sampling/createMessage": (config.on_sample, sampled),
             "roots/list": (on_roots, _rooted),
         }
         self._callbacks: dict[str, tuple[Callback, Callable[[Any, Any], Struct]]] = {
@@ -115,7 +115,7 @@ class Answers:
             if inspect.isawaitable(value):
                 value = await value
         except (TimeoutError, RequestTimeout) as error:
-            if convert is not _sampled:
+            if convert is not sampled:
                 raise
             raise ProtocolError("sampling_timeout", "the model did not answer in time") from error
         except asyncio.CancelledError as error:
@@ -210,7 +210,12 @@ def _elicited(value: Any, params: Any) -> Struct:
     return read_answer(value, schema)
 
 
-def _sampled(value: Any, params: Any) -> Struct:
+def sampled(value: Any, params: Any) -> m.CreateMessageResult:
+    """Return what ``on_sample`` returned as a result.
+
+    Raises:
+        ProtocolError: it returned None: the user refused.
+    """
     if isinstance(value, m.CreateMessageResult):
         return value
     if value is None:
