@@ -1,19 +1,27 @@
-"""Build the documentation site: lay out its pages, have zensical turn them into HTML, follow every link.
+"""Build the documentation site: collect its pages, convert them to HTML with zensical, and follow every link.
 
-usage: site.py — writes results/site/html; fails on a warning of zensical, a link that leads nowhere, or a page that
-asks another host for anything. The guides are those of docs/; the reference is made of the docstrings, the pictures are
-those that `tests/inspector` has taken.
+usage: site.py [--publish FOLDER]
+
+Writes results/site/html. Fails on a warning of zensical, a broken link, or a page that loads something from another
+host. The guides are those of docs/; the reference is made of the docstrings. Each page is also there as Markdown, and
+`llms.txt` lists them.
+
+`--publish` copies the site to FOLDER, which has one folder for each version: `versions.json` lists them for the
+version menu, and `index.html` redirects to the newest one.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib
 import inspect
+import json
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -36,7 +44,7 @@ MODULES = (
     "dovetail.sync",
     "dovetail.testing",
 )
-"""What the reference covers: the modules people import from."""
+"""The public modules, which the reference covers."""
 PICTURE = re.compile(r"<!-- picture (\w+): ([^>]*) -->")
 """A place for a picture, and what is to be seen in it."""
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
@@ -46,11 +54,11 @@ SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
 
 
 def lay_out() -> None:
+    """Collect the pages of docs/, the repository's own pages and the reference in one folder."""
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
     for name in ABOUT:
         shutil.copy(ROOT / name, PAGES / name)
-    (PAGES / "index.md").write_text(start())
     if PICTURES.is_dir():
         shutil.copytree(PICTURES, PAGES / "pictures")
     for name in ("inspector.md", "quickstart.md"):
@@ -74,12 +82,6 @@ def add_pictures(page: Path) -> None:
         return f"![{words}](pictures/{name}.png)" if taken else ""
 
     page.write_text(PICTURE.sub(shown, page.read_text()))
-
-
-def start() -> str:
-    """The README, whose links lead to docs/ and to files of the repository that are no pages."""
-    text = (ROOT / "README.md").read_text()
-    return text.replace("](docs/", "](")
 
 
 def within_the_site(text: str) -> str:
@@ -274,7 +276,50 @@ def faults() -> Iterator[str]:
                 yield f"{where} links to {link}, which has no such place"
 
 
+# --- Markdown for models, and versions ---------------------------------------------------------------------------
+
+
+def add_markdown() -> None:
+    """Copy each page to the site as Markdown, and list the pages in `llms.txt`."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    for page in PAGES.rglob("*.md"):
+        shutil.copy(page, HTML / page.relative_to(PAGES))
+    lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
+    (HTML / "llms.txt").write_text("\n".join([*lines, *listed(project["nav"])]) + "\n")
+
+
+def listed(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """The lines of `llms.txt`: a list item for each page, a heading for each section of the navigation."""
+    pages = {name: target for entry in entries for name, target in entry.items() if isinstance(target, str)}
+    yield ""
+    yield from (f"- [{name}]({target})" for name, target in pages.items())
+    for entry in entries:
+        for name, target in entry.items():
+            if not isinstance(target, str):
+                yield from ("", f"## {name}", *listed(target))
+
+
+def publish(folder: Path, version: str) -> None:
+    """Add the built site to a folder of versions; a site of the same version is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target, index = folder / version, folder / "versions.json"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(HTML, target)
+    known = json.loads(index.read_text()) if index.exists() else []
+    names = [version, *(one["version"] for one in known if one["version"] != version)]
+    entries = [{"version": name, "title": name, "aliases": ["latest"] * (name == version)} for name in names]
+    index.write_text(json.dumps(entries, indent=2) + "\n")
+    (folder / "index.html").write_text(
+        f'<!doctype html><title>Dovetail</title><meta http-equiv="refresh" content="0; url={version}/index.html">\n'
+    )
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the documentation site.")
+    parser.add_argument(
+        "--publish", type=Path, metavar="FOLDER", help="a folder with one site for each version"
+    )
+    options = parser.parse_args()
     lay_out()
     zensical = Path(sys.executable).with_name("zensical")
     built = subprocess.run(
@@ -284,11 +329,16 @@ def main() -> int:
     )
     if built.returncode:
         return built.returncode
+    add_markdown()
     wrong = sorted(set(faults()))
     print(*wrong, sep="\n")
     count = sum(1 for _ in HTML.rglob("*.html"))
     print(f"{count} pages in {HTML.relative_to(ROOT)}, {len(wrong)} links or loads that are wrong")
-    return 1 if wrong else 0
+    if wrong:
+        return 1
+    if options.publish is not None:
+        publish(options.publish, importlib.import_module("dovetail.version").__version__)
+    return 0
 
 
 if __name__ == "__main__":

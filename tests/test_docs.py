@@ -74,7 +74,10 @@ def test_the_commands_of_the_readme_exist() -> None:
 def test_every_link_of_the_docs_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            if not target.startswith(
+                "reference/"
+            ):  # scripts/site.py makes these pages, and follows the links
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize(

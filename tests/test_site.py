@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -38,8 +39,25 @@ def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
         name for name in dovetail.__all__ if name[0] != "_" and f'id="{name.lower()}"' not in reference
     ] == []
     assert (html / "tutorial.html").exists()
+    assert (html / "tools.md").read_text() == (ROOT / "docs" / "tools.md").read_text()
+    pages = re.findall(r"^- \[.+\]\((.+)\)$", (html / "llms.txt").read_text(), re.MULTILINE)
+    assert len(pages) > 50
+    assert [page for page in pages if not (html / page).is_file()] == []
     assert ".cursor/mcp.json" in (html / "clients" / "cursor.html").read_text()
     assert "env_vars" in (html / "clients" / "codex.html").read_text()
+
+
+def test_a_published_version_is_listed_first_and_replaces_itself(tmp_path: Path) -> None:
+    site, folder = tmp_path / "site", tmp_path / "pages"
+    site.mkdir()
+    script = loaded(site)
+    for version, text in (("1.0", "old"), ("2.0", "other"), ("1.0", "new")):
+        (site / "index.html").write_text(text)
+        script.publish(folder, version)
+    assert [one["version"] for one in json.loads((folder / "versions.json").read_text())] == ["1.0", "2.0"]
+    assert (folder / "1.0" / "index.html").read_text() == "new"
+    assert (folder / "2.0" / "index.html").read_text() == "other"
+    assert "url=1.0/index.html" in (folder / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
