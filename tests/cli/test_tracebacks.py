@@ -106,8 +106,8 @@ async def several(ctx: Context):
     [
         ("log", "shop.py:7: RuntimeWarning: coroutine 'Context.info' was never awaited"),
         ("ask", "coroutine 'Context.elicit' was never awaited"),
-        ("sample", "'await' is missing in front of a call of Context.sample"),
-        ("several", "'await' is missing in front of a call of Context.elicit"),
+        ("sample", "the call of Context.sample needs 'await'"),
+        ("several", "the call of Context.elicit needs 'await'"),
     ],
 )
 def test_a_missing_await_is_reported_with_the_name_of_the_method(

@@ -75,7 +75,7 @@ def strict(support: str = "required", code: int = -32601) -> Scripted:
             case "tools/call" if "task" in message["params"]:
                 peer.result(message, {"task": {"taskId": "t", "status": "working", **STAMPS}})
             case "tools/call":
-                peer.error(message, code, "the tool x has to be called as a task")
+                peer.error(message, code, "the tool x must be called as a task")
             case "tasks/cancel":
                 peer.result(message, {"taskId": "t", "status": "cancelled", **STAMPS})
 

@@ -72,7 +72,7 @@ async def test_calls_at_the_same_time_each_have_their_own() -> None:
 
 
 def test_outside_a_call_there_is_none() -> None:
-    with pytest.raises(StateError, match="no call is served"):
+    with pytest.raises(StateError, match="no call is running here"):
         get_context()
     with ThreadPoolExecutor(1) as pool, pytest.raises(StateError):
         pool.submit(get_context).result()

@@ -302,7 +302,7 @@ def test_the_handler_of_a_raw_schema_may_take_keywords_of_any_name() -> None:
     for wrong in (both, lambda: None, lambda *rest: rest):
         with pytest.raises(RegistrationError):
             prepare_tool(wrong, name="raw", input_schema={"type": "object"})
-    with pytest.raises(RegistrationError, match="every argument must have a name of its own"):
+    with pytest.raises(RegistrationError, match="every argument must have a name"):
         prepare_tool(handler)
 
 

@@ -102,7 +102,7 @@ async def test_a_source_that_fails_is_logged_and_others_go_on(caplog: pytest.Log
     server.watch("queue://length", lambda: next(values))
     async with subscribed(server, "2025-06-18", "queue://length") as heard:
         await until(lambda: len(heard) > 1)
-    assert "queue://broken could not be looked at" in caplog.text
+    assert "queue://broken could not be checked" in caplog.text
 
 
 @run

@@ -364,8 +364,8 @@ class Half:
         ({"auth": 3}, "auth must be a verifier"),
         ({"auth": "token"}, "auth must be a verifier"),
         ({"auth": Half}, "auth must be a verifier"),
-        ({"store": 3}, "store is a store .* not 3"),
-        ({"store": Half()}, "store is a store"),
+        ({"store": 3}, "store must be a store .* not 3"),
+        ({"store": Half()}, "store must be a store"),
     ],
 )
 def test_what_is_no_verifier_and_no_store_is_refused_at_once(options: dict[str, Any], words: str) -> None:

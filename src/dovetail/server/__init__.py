@@ -1,4 +1,4 @@
-"""Servers: what their authors use."""
+"""Servers: the classes that authors of servers use."""
 
 from .context import Context
 from .handles import Handle

@@ -1,4 +1,4 @@
-"""What a server shows beside its own components: mounted servers and views, which `gateway` implements."""
+"""`Composition`: the interface through which a server shows mounted servers and views. `gateway` implements it."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ SHORTEST_LIMIT: Final = 24
 
 
 class ViewOptions(TypedDict, total=False):
-    """What of `Server.transform` makes a view; all names are those of before."""
+    """The options of `Server.transform` that define a view. All names are the names before the view."""
 
     include: Collection[str] | None
     exclude: Collection[str]
     rename: Mapping[str, str]
     describe: Mapping[str, str]
     hide: Mapping[str, Collection[str]]
-    """Arguments that are not shown, by tool."""
+    """Arguments that clients do not see, by tool."""
     preset_arguments: Mapping[str, Mapping[str, Any]]
-    """Values of arguments that are not shown, by tool."""
+    """Values of arguments that clients do not see, by tool."""
     default: Mapping[str, Mapping[str, Any]]
-    """Values of arguments that callers may leave out, by tool."""
+    """Defaults of arguments, by tool."""
     rename_arguments: Mapping[str, Mapping[str, str]]
-    """What arguments are called from now on, by tool."""
+    """The new names of arguments, by tool."""
 
 
 class TransformOptions(ViewOptions, total=False):
-    """What `Server.transform` takes."""
+    """The options of `Server.transform`."""
 
     schemas: str | Mapping[str, str]
-    """How schemas are written: "spec", "inline", "openai-strict", "gemini"; "auto", or one for each client by the
-    beginning of its name."""
+    """How schemas are written: "spec", "inline", "openai-strict" or "gemini"; "auto", or a mapping from the prefix of a
+    client's name to one of these.
+    """
     max_bytes: int
-    """Bytes a result may have; more is given in pages."""
+    """The maximum number of bytes of a result; larger results are split into pages."""
     max_name_length: int
-    """Characters that the name of a mounted tool may have with its prefix, from 24 on; by default 64."""
+    """The maximum length of a mounted tool's name with its prefix: at least 24, by default 64."""
     resources_as_tools: bool
     """Offer resources as the tools ``list_resources``, ``list_resource_templates`` and ``read_resource`` too."""
     prompts_as_tools: bool
@@ -57,26 +58,26 @@ class TransformOptions(ViewOptions, total=False):
 
 
 class TaskTool(Struct, frozen=True):
-    """What decides whether a call of somebody else's tool becomes a task of this server."""
+    """The task options of a mounted tool, which decide whether its calls become tasks of this server."""
 
     name: str
     task: Literal["forbidden", "optional", "required"]
     rights: Rights = ()
     asks_first: bool = False
     behind: bool = False
-    """A server behind decides, when the call is under way."""
+    """The upstream server decides while the call runs."""
 
 
 class Composition(Protocol):
-    """Who is asked for what a server does not know itself."""
+    """Answers for components that are not registered with the server itself."""
 
     @property
     def mounts(self) -> Sequence[Mount]:
-        """What is mounted, in this order."""
+        """The mounted servers and providers, in order of mounting."""
         ...
 
     def limit_names(self, limit: int) -> None:
-        """Give the tools of prefixed mounts names of at most ``limit`` characters from now on."""
+        """Limit the names of tools in prefixed mounts to ``limit`` characters."""
         ...
 
     async def start(self) -> None: ...
@@ -84,80 +85,82 @@ class Composition(Protocol):
     async def stop(self) -> None: ...
 
     async def meet(self, call: Call) -> None:
-        """A client says hello, and is about to be told what there is."""
+        """Prepare for a client that has sent ``initialize`` or ``server/discover``."""
         ...
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw | None:
-        """The answer of whoever has the component; None when nobody has."""
+        """The response of the mounted server that has the component; None when no mounted server has it."""
         ...
 
     def receive_notification(self, notice: Notice) -> None:
-        """A client says what is none of the protocol's, and nothing that this server wants to hear."""
+        """Handle a notification that is not part of the protocol and has no handler in this server."""
         ...
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
-        """A page of what the server and its parts show."""
+        """One page of the merged list of the server and its mounts."""
         ...
 
     async def set_level(self, call: Call, channel: Channel) -> None:
-        """A client says from which level on it wants to hear."""
+        """Forward the log level that a client has set."""
         ...
 
     async def shown(self, kind: ListName, call: Call) -> Any:
-        """The whole list, for a server that this one is mounted in."""
+        """The whole list, for a parent server in which this server is mounted."""
         ...
 
     def known(self, kind: ListName, call: Call) -> Any:
-        """The whole list where it is known at once; None otherwise."""
+        """The whole list if it is cached; otherwise None."""
         ...
 
     def steady(self, kind: ListName) -> bool:
-        """Whether callers without a principal are shown the same until a change is told."""
+        """Whether callers without a principal see the same list until a change is published."""
         ...
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool: ...
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
-        """All versions of a tool of others, the newest first; none where there is none."""
+        """All versions of a mounted tool, newest first; empty if there is no such tool."""
         ...
 
     def component(self, kind: ListName, name: str) -> Component | None:
-        """What is known here of a component of others; None where it has to be asked for, or is not there."""
+        """What is known locally of a mounted component; None if it must be fetched or does not exist."""
         ...
 
     def unwrapped(self, call: Call) -> Call | None:
-        """The call that ``call_tool`` of a mounted search stands for; None for every other call."""
+        """The call that ``call_tool`` of a mounted search wraps; None for every other call."""
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
-        """A tool of others whose calls may become tasks of this server; None where there is none."""
+        """The task options of a mounted tool whose calls may become tasks of this server; None if there is no such
+        tool.
+        """
         ...
 
     async def watch(self, uri: str, call: Call) -> bool:
-        """Somebody wants to hear of ``uri``.
+        """Subscribe a client to ``uri``.
 
         Raises:
-            ProtocolError: it is not there for them.
+            ProtocolError: the client cannot see ``uri``.
         """
         ...
 
     def unwatch(self, uri: str) -> None: ...
 
     def rights_of(self, uri: str) -> Rights:
-        """Who may use an address of others, as far as it is known here."""
+        """The access rights of a mounted URI, as far as they are known here."""
         ...
 
     async def sees(self, uri: str, call: Call) -> bool:
-        """Whether ``uri`` is still there for them."""
+        """Whether the caller can still see ``uri``."""
         ...
 
     def scopes(self) -> frozenset[str]: ...
 
     def find_routes(self, path: str) -> list[Any]:
-        """The own HTTP routes of what is mounted that answer ``path``."""
+        """The custom HTTP routes of mounted servers that match ``path``."""
         ...
 
 
 def chosen(names: Collection[str], tags: Collection[str]) -> list[str]:
-    """Names and tags as the words that choose components."""
+    """Names and tags as selectors of components."""
     return [*names, *(f"tag:{tag}" for tag in tags)]

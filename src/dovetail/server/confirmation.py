@@ -1,7 +1,7 @@
-"""`Context.confirm`: ask the user for a yes or no, with the best means that the client has.
+"""`Context.confirm`: ask the user for a yes or no by the best means that the client supports.
 
 =========================  ================================================================================
-the client supports        what happens
+the client supports        result
 =========================  ================================================================================
 elicitation with forms     a form without fields; accepting it is a yes
 elicitation with URLs      the user opens a page of this server and answers there
@@ -79,7 +79,7 @@ _links = VersionedRecords(_Link)
 
 
 class Confirmation:
-    """One question of one call."""
+    """One confirmation of one call."""
 
     def __init__(self, server: Server, call: Call, asking: Asking, text: str) -> None:
         self._store = server.lifecycle.state_store
@@ -88,10 +88,11 @@ class Confirmation:
         self._text = text
 
     async def ask(self, key: str | None = None) -> bool:
-        """Whether the user has agreed.
+        """Return whether the user has approved.
 
         Raises:
-            ToolError: the client can ask the user neither way. The text names the link to open before a new try.
+            ToolError: the client supports neither kind of elicitation. The text has the link to open before the next
+            attempt.
             InputNotSupported: the same, and the call did not arrive over HTTP.
         """
         base = _base_url(self._call)
@@ -102,7 +103,7 @@ class Confirmation:
             if base is None:
                 raise
         folder = self._folder()
-        # Steps, because on 2026-07-28 the handler runs again when a further question has its answer.
+        # Steps, because on 2026-07-28 the handler runs again after every further input request.
         token = await self._asking.step(f"confirm-link:{folder}", self._token, (folder,))
         url = f"{base}{CONFIRMATION_PATH}{token}"
         try:
@@ -113,7 +114,7 @@ class Confirmation:
         return await self._asking.step(f"confirm:{folder}", end, (token, folder))
 
     async def _token(self, folder: str) -> str:
-        """The link of this question: the one that exists, or a new one."""
+        """The token of the link for this confirmation: the existing one, or a new one."""
         known = await self._store.get(folder)
         if known is not None and await self._store.get(_key(known.decode())) is not None:
             return known.decode()
@@ -127,7 +128,7 @@ class Confirmation:
         return token
 
     async def _by_repetition(self, token: str, folder: str, url: str) -> bool:
-        """The answer that the page has; without one, the call ends with the link."""
+        """The answer given on the page. Without one, end the call with an error that contains the link."""
         link = await _load(self._store, token)
         if link is None or not link.answer:
             raise ToolError(
@@ -146,7 +147,7 @@ class Confirmation:
         return False
 
     async def _use(self, token: str, folder: str, link: _Link) -> bool:
-        """The answer; of several calls with one link, exactly one gets a yes."""
+        """Return the answer and consume the link: of several calls with one link, exactly one gets a yes."""
         await self._store.delete(folder)
         return await self._store.delete(_key(token)) and link.answer == "yes"
 
@@ -156,7 +157,7 @@ class Confirmation:
         return False
 
     def _folder(self) -> str:
-        """The key that leads from this question to its link. Another caller or another argument has another one."""
+        """The store key that leads from this confirmation to its link. It differs by caller and by arguments."""
         call = self._call
         session = None if call.session is None else call.session.id
         who = call.principal.key if call.principal is not None else session or ""
@@ -170,7 +171,7 @@ class Confirmation:
 
 
 def text_of(message: str, details: object) -> str:
-    """What the user reads."""
+    """The text that the user reads."""
     if not message:
         raise ValueError("the message of a confirmation is empty: say what the user is asked to approve")
     if details is None:
@@ -180,7 +181,7 @@ def text_of(message: str, details: object) -> str:
 
 
 def route(store: Callable[[], Store], path: str) -> tuple[CustomRoute, dict[str, str]]:
-    """The route of a page: GET shows the question, POST takes the answer."""
+    """The HTTP route of the page: GET shows the form, POST stores the answer."""
 
     async def page(request: RouteRequest) -> RouteResponse:
         token = request.params["token"]
@@ -219,7 +220,7 @@ async def _load(store: Store, token: str) -> _Link | None:
 
 
 def _base_url(call: Call) -> str | None:
-    """The URL of the HTTP server as the client wrote it; None where the call did not arrive over HTTP."""
+    """The URL of the HTTP server as the client wrote it; None if the call did not arrive over HTTP."""
     scope = call.scope
     host = next((value for name, value in scope.get("headers", ()) if bytes(name).lower() == b"host"), None)
     if host is None:

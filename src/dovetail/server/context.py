@@ -1,4 +1,4 @@
-"""What a handler sees of the call it serves. Ask for it by annotating a parameter with `Context`."""
+"""`Context`: the view that a handler has of its call. A parameter annotated `Context` receives it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LEVELS: Final = _Levels((level, rank) for rank, level in enumerate(get_args(m.Lo
 
 
 class ClientInfo(dict[str, Any]):
-    """What a client calls itself, as it came; the members everybody has are attributes too."""
+    """The client's description of itself, as received. Members that every client sends are attributes too."""
 
     @property
     def name(self) -> str:
@@ -68,9 +68,9 @@ class ClientInfo(dict[str, Any]):
 
 
 class Context:
-    """One call, seen from inside: who asks, what may be asked back, how to report.
+    """One call as its handler sees it: the caller, requests to the client, progress and logs.
 
-    It is good for as long as the handler runs; what is sent after that goes nowhere.
+    It is valid while the handler runs; messages sent after that are dropped.
     """
 
     __slots__ = ("_asking", "_call", "_channel", "_closed", "_loop", "_progress", "_server", "_waiting")
@@ -86,7 +86,7 @@ class Context:
         self._loop = asyncio.get_running_loop()
         self._waiting: set[Future[Any]] = set()
 
-    # Who asks
+    # The caller
 
     @property
     def request_id(self) -> int | str:
@@ -100,28 +100,28 @@ class Context:
 
     @property
     def client_info(self) -> ClientInfo | None:
-        """What the client calls itself. Never decide anything by it."""
+        """What the client reports about itself. Do not base security decisions on it."""
         info = self._call.client_info
         return None if info is None else ClientInfo(info)
 
     @property
     def client_capabilities(self) -> m.ClientCapabilities:
-        """What this client can be asked for: ``ctx.client_capabilities.has("sampling.tools")``."""
+        """The capabilities of the client: ``ctx.client_capabilities.has("sampling.tools")``."""
         return self._call.capabilities
 
     @property
     def principal(self) -> Principal | None:
-        """Who the transport has authenticated; None when it has not."""
+        """The principal that the transport has authenticated; None without authentication."""
         return self._call.principal
 
     @property
     def session(self) -> Session | None:
-        """The legacy session, None on 2026-07-28, which has none."""
+        """The legacy session; None on 2026-07-28, which has no sessions."""
         return self._call.session
 
     @property
     def scope(self) -> Mapping[str, Any]:
-        """What the transport knows about this call: ``transport``, ``headers``, ``client``, …"""
+        """Facts from the transport about this call: ``transport``, ``headers``, ``client``, …"""
         return self._call.scope
 
     @property
@@ -131,7 +131,9 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """The client gave up. Async handlers are cancelled; a plain function in a thread looks here."""
+        """Whether the client cancelled the call. Async handlers are cancelled; a plain function in a thread checks
+        this.
+        """
         return self._call.client_cancelled
 
     @property
@@ -144,7 +146,7 @@ class Context:
         """What the server's lifespan yielded."""
         return self._server.lifecycle.lifespan_value
 
-    # Asking the client; the same line works on every revision
+    # Requests to the client; the same code works on every revision
 
     @overload
     def elicit(
@@ -167,11 +169,12 @@ class Context:
     ) -> Coroutine[Any, Any, Accepted[Any] | Declined]:
         """Ask the user to fill in a form made from a flat type, a JSON Schema or a list of choices.
 
-        Check ``.action`` before using ``.data``. On 2026-07-28 the handler is run again from the top once the
-        answer is there: put side effects that come before it into `step`.
+        Check ``.action`` before using ``.data``. On 2026-07-28 the handler runs again from the start when the answer
+        has arrived: put side effects that come earlier into `step`.
 
         Raises:
-            CapabilityError: the client cannot show forms. Left uncaught, it becomes the proper error.
+            CapabilityError: the client does not support forms. If the handler does not catch it, the client gets the
+            correct error.
         """
         if self._closed:
             self._check_open()
@@ -182,7 +185,7 @@ class Context:
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None
     ) -> Accepted[None] | Declined:
-        """Ask the user to visit ``url``, for anything a form must not carry. The answer says whether they
+        """Ask the user to visit ``url``, for anything that a form must not collect. The result says whether the user
         agreed.
 
         Raises:
@@ -194,12 +197,12 @@ class Context:
     async def confirm(self, message: str, details: object = None) -> bool:
         """Ask the user to approve an operation, and return whether they did.
 
-        ``details`` is a text or a value that is shown as JSON. A client without forms gets a URL of this server to
-        open. A client without elicitation gets a tool error with a link; the call goes through when it is repeated
-        after the approval. Where none of these is possible, the answer is False.
+        ``details`` is a text, or a value that is shown as JSON. A client without forms gets a URL of this server to
+        open. A client without elicitation gets a tool error with a link; the repeated call succeeds after the approval.
+        Where none of these is possible, the answer is False.
 
         Raises:
-            ToolError: the user has to open a link first. Leave it uncaught.
+            ToolError: the user has to open a link first. Do not catch it.
         """
         from .confirmation import Confirmation, text_of  # most servers do not confirm anything
 
@@ -210,19 +213,19 @@ class Context:
             return False
 
     async def sample(self, messages: Messages, **options: Unpack[SampleOptions]) -> Sampled:
-        """Ask the client's model.
+        """Request a completion from the client's model.
 
         Raises:
-            CapabilityError: the client has no model for us, or not one that takes ``tools``.
+            CapabilityError: the client does not support sampling, or not sampling with ``tools``.
         """
         self._check_open()
         return await self._asking.ask_one(Sample(messages, **options))
 
     async def list_roots(self, *, key: str | None = None) -> list[m.Root]:
-        """The folders the client lets us know about.
+        """Request the folders that the client exposes as roots.
 
         Raises:
-            CapabilityError: the client has no roots.
+            CapabilityError: the client does not support roots.
         """
         self._check_open()
         return await self._asking.ask_one(Roots(key=key))
@@ -238,13 +241,12 @@ class Context:
     @overload
     async def ask_all(self, **questions: Question[Any]) -> dict[str, Any]: ...
     async def ask_all(self, *questions: Question[Any], **named: Question[Any]) -> Any:
-        """Ask independent questions in one round: ``Elicit(…)``, ``ElicitUrl(…)``, ``Sample(…)``,
-        ``Roots()``.
+        """Send independent input requests in one round: ``Elicit(…)``, ``ElicitUrl(…)``, ``Sample(…)``, ``Roots()``.
 
-        Questions given by position are answered in a tuple, those given by name in a dict.
+        The results of positional requests are a tuple, those of named requests a dict.
         """
         if questions and named:
-            raise TypeError("ask_all takes questions by position or by name, not both")
+            raise TypeError("ask_all takes positional or named input requests, not both")
         self._check_open()
         if not named:
             return tuple(await self._asking.ask(questions))
@@ -254,44 +256,44 @@ class Context:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StateError("the call is over: nobody is there to be asked any more")
+            raise StateError("the call has ended: its client cannot be asked any more")
 
     @overload
     async def step(self, key: str, function: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
     @overload
     async def step(self, key: str, function: Callable[..., T], /, *args: Any) -> T: ...
     async def step(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
-        """Call ``function(*args)`` once in the life of this call, though the handler may be run again.
+        """Call ``function(*args)`` once per call of the tool, although the handler may run several times.
 
-        Its result travels sealed with the questions, so it has to be JSON; the function's return annotation
-        says what it is read back as. Plain functions run in a worker thread.
+        The result is stored in the sealed request state, so it has to be JSON. It is decoded as the return annotation
+        of the function. Plain functions run in a worker thread.
         """
         return await self._asking.step(key, function, args)
 
     @property
     def input_responses(self) -> Mapping[str, Any]:
-        """Answers to an `InputRequired` this handler returned in the round before, by its keys."""
+        """The answers to the `InputRequired` that this handler returned in the previous round, by key."""
         return self._asking.input_responses
 
     @property
     def request_state(self) -> Any:
-        """The state of the `InputRequired` this handler returned in the round before."""
+        """The state of the `InputRequired` that this handler returned in the previous round."""
         return self._asking.handler_state
 
     # The connection
 
     async def continue_as_task(self) -> None:
-        """From here on this call is a task: the client gets its id, the handler goes on.
+        """Turn this call into a task: the client gets the task's id, and the handler continues.
 
-        For a tool registered with ``asks_first``; anywhere else nothing happens, and the same handler serves
-        clients that know no tasks.
+        It applies to tools registered with ``asks_first``. Anywhere else it does nothing, so one handler also serves
+        clients without tasks.
         """
         await self._channel.continue_as_task()
 
     async def close_stream(self) -> None:
-        """Let go of the HTTP stream of this call: the client comes back for the rest of it.
+        """Close the HTTP stream of this call; the client reconnects for the rest of the response.
 
-        For long work on 2025-11-25; where there is no stream to resume, nothing happens.
+        It is for long work on 2025-11-25. It does nothing where the stream cannot be resumed.
         """
         await self._channel.close_stream()
 
@@ -300,7 +302,7 @@ class Context:
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the client how far this call is. Progress only grows; what does not is dropped."""
+        """Report progress to the client. Progress must increase; other reports are dropped."""
         token = self._call.meta.get(PROGRESS_TOKEN)
         if token is None or self._closed or not isfinite(progress):
             return
@@ -319,7 +321,7 @@ class Context:
         await self._channel.drain()
 
     async def log(self, level: m.LoggingLevel, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message, if the client wants this level (on 2026-07-28: if it asked for any)."""
+        """Send a log message if the client requested this level (on 2026-07-28: if it requested any)."""
         if self._closed or LEVELS[level] < self._threshold():
             return
         self._channel.notify(
@@ -331,19 +333,19 @@ class Context:
         await self._channel.drain()
 
     async def notify(self, method: str, params: Any = None) -> None:
-        """Send a notification that is none of the protocol's, on the stream of this call.
+        """Send a custom notification on the stream of this call.
 
         Raises:
-            ValueError: it is one of the protocol's, which have methods of their own here.
+            ValueError: ``method`` is a notification of the protocol; use its own method of `Context`.
         """
         if method in METHODS:
-            raise ValueError(f"{method!r} belongs to the protocol")
+            raise ValueError(f"{method!r} is a notification of the protocol: use its own method of Context")
         if not self._closed:
             self._channel.notify(method, None if params is None else CustomParams.split(encode(params)))
             await self._channel.drain()
 
     async def message(self, role: str, content: Any) -> None:
-        """Send a chat line, as erlmcp's clients expect it; in every other dialect nothing is sent."""
+        """Send a chat message for clients of erlmcp; clients of other dialects get nothing."""
         dialect = self._call.codec.dialect
         if self._closed or self._call.revision.modern or "notifications/message" not in dialect.field_out:
             return
@@ -384,16 +386,18 @@ class Context:
         """`log` at level ``critical``."""
         await self.log("critical", data, logger=logger)
 
-    # What outlives the call
+    # State that outlives the call
 
     async def create_handle(self, value: Any, *, ttl: float | None = None) -> str:
-        """Store ``value`` for ``ttl`` seconds (an hour) and return the id of its handle, for the model to pass on.
+        """Store ``value`` for ``ttl`` seconds (default: one hour) and return the id of its handle, which the model can
+        pass on.
 
-        A parameter annotated ``Handle[type]`` takes it and arrives loaded. It belongs to the principal of this call.
+        A parameter annotated ``Handle[type]`` takes the id and loads the value. It belongs to the principal of this
+        call.
 
         Raises:
-            TypeError, ValueError: the value has no JSON form, or is too large.
-            StoreFull: as many are kept as may be, for whoever calls or for all.
+            TypeError, ValueError: the value cannot be encoded as JSON, or is too large.
+            StoreFull: the quota of handles is used up, for this caller or for the server.
         """
         return await create_handle(self._server.lifecycle.state_store, self._call, value, ttl)
 
@@ -402,19 +406,19 @@ class Context:
         """Values that belong to the principal or, where there is none, to the legacy session.
 
         Raises:
-            StateError: there is neither.
+            StateError: the call has neither a principal nor a session.
         """
         return State(self._server.lifecycle.state_store, self._call)
 
-    # What the caller sees
+    # What the caller can see
 
     async def show(self, *names: str, tags: Collection[str] = ()) -> None:
         """Show these tools, and those with one of ``tags``, to this session (on 2026-07-28: this principal) alone.
 
-        For a server that hides something (`Server.hide`). Whoever it is done for is told that the list changed.
+        It is for a server that hides components (`Server.hide`). The clients concerned get ``list_changed``.
 
         Raises:
-            StateError: the server hides nothing, or there is neither a session nor a principal.
+            StateError: the server hides nothing, or the call has neither a session nor a principal.
         """
         await self._change_visible(chosen(names, tags), show=True)
 
@@ -425,10 +429,10 @@ class Context:
     async def _change_visible(self, words: list[str], *, show: bool) -> None:
         transforms = self._server.registry.transforms
         if transforms is None or transforms.visibility is None:
-            raise StateError("this server shows the same to everybody: call server.hide() when it is made")
+            raise StateError("this server hides no components: call server.hide() when you create it")
         await transforms.visibility.change(self._call, words, show=show)
 
-    # The server's own
+    # The server's resources and event loop
 
     async def read_resource(self, uri: str) -> list[m.ResourceContents]:
         """Read a resource of this server, as a client would.
@@ -439,9 +443,9 @@ class Context:
         return await self._server.dispatcher.read_for(uri, self)
 
     def wait(self, awaitable: Coroutine[Any, Any, T]) -> T:
-        """For a plain function in a worker thread: run one of these methods on the event loop, wait for it.
+        """From a plain function in a worker thread: run one of these methods on the event loop and wait for its result.
 
-        ``ctx.wait(ctx.report_progress(1, 2))``. An async handler uses ``await`` in its place.
+        Example: ``ctx.wait(ctx.report_progress(1, 2))``. An async handler uses ``await`` instead.
         """
         future = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
         self._waiting.add(future)
@@ -453,7 +457,7 @@ class Context:
             self._waiting.discard(future)
 
     def close(self) -> None:
-        """The handler is done: nothing more is sent in its name, and no thread of its waits any longer."""
+        """End the context: nothing more is sent for this call, and its waiting threads are released."""
         self._closed = True
         if self._waiting:
             for future in tuple(self._waiting):

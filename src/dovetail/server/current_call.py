@@ -1,4 +1,6 @@
-"""Which call is served here. It is noted only in programs that have asked for `get_context`; see `ambient`."""
+"""The context variable of the call that runs now. It is set only after `get_context` was imported; see
+`current_context`.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +11,5 @@ if TYPE_CHECKING:
     from .context import Context
 
 wanted = False
-"""Somebody in this program has imported `get_context`."""
+"""True once any module has imported `get_context`."""
 context: ContextVar[Context | None] = ContextVar("dovetail_context", default=None)

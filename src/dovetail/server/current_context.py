@@ -1,6 +1,6 @@
-"""`get_context`: the context of the call that is served, for functions that handlers call.
+"""`get_context`: the context of the current call, for functions that handlers call.
 
-Importing it is asking for it: from then on every call notes its context, and nobody else's calls pay for that.
+Importing this module enables it: only then does each call set a context variable.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ current_call.wanted = True
 
 
 def get_context() -> Context:
-    """The `Context` of the handler that runs here, however deep below it; in worker threads and tasks of its own too.
+    """Return the `Context` of the running handler, at any call depth, also in worker threads and tasks that it starts.
 
     Raises:
         StateError: no handler runs here.
     """
     context = current_call.context.get()
     if context is None:
-        raise StateError("get_context() is for functions that a handler calls: no call is served here")
+        raise StateError("get_context() was called outside of a handler: no call is running here")
     return context

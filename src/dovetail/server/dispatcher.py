@@ -1,6 +1,6 @@
 """`Dispatcher`: answers the calls of one server.
 
-It is what transports serve: a `core.channel.Service`. `Pipeline` has the steps before a handler; this module has the
+Transports serve it: it is a `core.channel.Service`. `Pipeline` has the steps before a handler; this module has the
 handlers that run an author's code (``tools/call``, ``prompts/get``, ``resources/read``, custom methods). Each has one
 exception boundary: only results and `DovetailError`s leave it.
 """
@@ -55,14 +55,14 @@ H = TypeVar("H", bound=Callable[..., Any])
 CONFIRMATION_PATH: Final = "/confirm/"
 """The prefix of the pages on which users confirm an operation; the rest of the path is the token of one link."""
 STATE_LIFETIME: Final = 3600.0
-"""Seconds for which the state of an unanswered question is valid."""
+"""Seconds for which the state of an unanswered input request is valid."""
 _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "completions": {},
 }
-"""What is declared once something of that kind is registered."""
+"""The capability that is declared once a component of that kind is registered."""
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
 
 class Dispatcher:
-    """Takes admitted calls through the pipeline of one server. It is the `Service` that transports serve."""
+    """Runs admitted calls through the pipeline of one server. It is the `Service` that transports serve."""
 
     def __init__(
         self,
@@ -118,13 +118,16 @@ class Dispatcher:
         self.failures = Failures(mask=settings.mask_errors)
         self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
         self.capabilities = m.ServerCapabilities({"logging": {}})
-        """What is offered, computed from what is registered; once offered it stays."""
+        """The declared capabilities, computed from the registered components. A capability once declared stays
+        declared.
+        """
         self.counts: dict[str, int] = {}
-        """Events that no peer could be informed of, by kind: ``connection_closed`` for a client that disconnected."""
+        """Events that could not be reported to a peer, by kind: ``connection_closed`` for a client that disconnected.
+        """
         self.routes: RouteTable | None = None
         """Custom HTTP routes; None without any."""
         self.tasks: TaskMethods | None = None
-        """Made with the first tool that may run as a task."""
+        """Created with the first tool that may run as a task."""
         self.admission = Admission(
             "server",
             list(settings.revisions),
@@ -159,7 +162,7 @@ class Dispatcher:
         """The name of the server."""
         return self.info.name
 
-    # --- what is offered ------------------------------------------------------------------------------------
+    # --- declared capabilities ------------------------------------------------------------------------------
 
     def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
         """Declare a capability that no component implies, such as ``extensions.com.example/x``."""
@@ -171,7 +174,7 @@ class Dispatcher:
         self.offer()
 
     def offer(self) -> None:
-        """Declare `capabilities` from now on."""
+        """Recompute the declared `capabilities`."""
         self.admission.set_capabilities(self.capabilities)
 
     def _list_changed(self, kind: Changed | Literal["completions"], news: PublishedChange | None) -> None:
@@ -182,7 +185,9 @@ class Dispatcher:
             self.subscriptions.publish(news or PublishedChange(list=kind))
 
     def _offer_registered(self) -> None:
-        """Declare what is registered. What was declared once stays, since sessions rely on it."""
+        """Declare the capabilities of the registered components. Declared capabilities stay, since sessions rely on
+        them.
+        """
         registry = self.registry
         entries: dict[str, Any] = {
             "tools": registry.tools,
@@ -196,7 +201,7 @@ class Dispatcher:
             self.offer()
 
     def enable_tasks(self) -> None:
-        """Serve the methods of tasks from now on."""
+        """Serve the ``tasks/*`` methods from now on."""
         if self.tasks is None:
             from .tasks.task_methods import TaskMethods  # a server without tasks never loads them
 
@@ -210,13 +215,13 @@ class Dispatcher:
         self.pipeline.compose()
 
     def restart_tasks(self) -> None:
-        """Make the tasks again, if there are any: the store is another one."""
+        """Create the task methods again, if there are any, because the store has changed."""
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()
 
     def answer(self, handlers: Mapping[str, Handler]) -> None:
-        """Answer methods of the protocol with these handlers from now on."""
+        """Use these handlers for methods of the protocol from now on."""
         self.methods |= handlers
 
     def introduce(self, info: m.Implementation, instructions: str | None) -> None:
@@ -248,7 +253,7 @@ class Dispatcher:
         return add
 
     async def stop_tasks(self) -> None:
-        """End the tasks that run."""
+        """Stop the running tasks."""
         if self.tasks is not None:
             await self.tasks.tasks.close()
 
@@ -294,7 +299,7 @@ class Dispatcher:
 
     @property
     def middleware(self) -> tuple[Middleware | Wrapper, ...]:
-        """What runs around every call, the outermost first."""
+        """The middleware around every call, outermost first."""
         return self.pipeline.middleware
 
     @property
@@ -317,7 +322,7 @@ class Dispatcher:
         return self._server.metrics
 
     def component_scopes(self) -> frozenset[str]:
-        """The scopes that any component requires: clients are informed of them in metadata and challenges."""
+        """The scopes that the components require. Metadata and challenges report them to clients."""
         return self.registry.scopes()
 
     def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
@@ -331,10 +336,10 @@ class Dispatcher:
         return found if composition is None else found + composition.find_routes(path)
 
     async def watch_address(self, uri: str, call: Call) -> None:
-        """Check a subscription that another server made for its own client.
+        """Check a subscription that a parent server made for its own client.
 
         Raises:
-            ProtocolError: no such resource is there for that client.
+            ProtocolError: that client cannot see such a resource.
         """
         await self._protocol_methods.watch(uri, call)
 
@@ -355,10 +360,10 @@ class Dispatcher:
         handler = self.methods.get(call.method)
         if handler is None:
             return self._respond(call, channel)
-        return handler(call, channel)  # nearly every call: no coroutine stands between
+        return handler(call, channel)  # the common case adds no coroutine
 
     async def _respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        """`respond` where something may come first."""
+        """`respond` with a middleware or a composition before the handler."""
         lifespan = self.lifecycle.lifespan
         if lifespan is not None and not lifespan.running:
             await self.lifecycle.start()
@@ -370,10 +375,10 @@ class Dispatcher:
         return await self.find_handler(call.method)(call, channel)
 
     def find_handler(self, method: str) -> Handler:
-        """What answers requests for ``method``.
+        """The handler of requests for ``method``.
 
         Raises:
-            ProtocolError: nothing does.
+            ProtocolError: the method has no handler.
         """
         handler = self.methods.get(method)
         if handler is None:
@@ -381,7 +386,7 @@ class Dispatcher:
         return handler
 
     async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
-        """``tools/call``: every way it can end is a result or a `DovetailError`."""
+        """Run ``tools/call``: every outcome is a result or a `DovetailError`."""
         params = call.params
         tool = self.registry.tools.entries.get(params.name)
         if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
@@ -391,7 +396,7 @@ class Dispatcher:
             if tool.context_parameter is None and params.request_state is UNSET and not current_call.wanted:
                 value = await tool.call(**function.decode(params.arguments))
                 return _needs_context() if type(value) is InputRequired else tool_result(value, function)
-            # From here on the handler may ask, or claims to have asked.
+            # From here on the handler may send input requests, or refer to earlier ones.
             value = await self._converse(tool, partial(function.decode, params.arguments), call, channel)
             return value if type(value) is m.InputRequiredResult else tool_result(value, function)
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
@@ -421,10 +426,10 @@ class Dispatcher:
             )
 
     async def _elsewhere(self, call: Call, channel: Channel, what: str) -> Struct | Raw:
-        """Have it answered by whoever is mounted here and has it.
+        """Let the mounted server that has the component answer.
 
         Raises:
-            ProtocolError: nobody has it.
+            ProtocolError: no mounted server has it.
         """
         found = (
             None
@@ -456,7 +461,7 @@ class Dispatcher:
             self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:URI_ECHO]}, kind)
 
     async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
-        """A method of the author's own."""
+        """Run a custom method of the author."""
         if method.rights and hidden(method.rights, call.principal):
             raise ProtocolError("method_not_found", data={"method": call.method})
         function = method.function
@@ -480,8 +485,8 @@ class Dispatcher:
         """Read a resource on behalf of the handler that has ``context``.
 
         Raises:
-            ProtocolError: of kind ``resource_not_found``, or of another that says what is wrong with ``uri``. What
-                the reader raises comes out as it is.
+            ProtocolError: of kind ``resource_not_found``, or of another kind that says what is wrong with ``uri``. An
+            exception of the reader is raised unchanged.
         """
         entry, arguments = self._find(uri, context.principal)
         parameter = entry.context_parameter
@@ -513,7 +518,7 @@ class Dispatcher:
     async def _converse(
         self, entry: Registered, decode: Callable[[], dict[str, Any]], call: Call, channel: Channel
     ) -> Any:
-        """Run a handler that may ask: its value, or the `InputRequiredResult` that asks."""
+        """Run a handler that may send input requests; return its value, or the `InputRequiredResult`."""
         parameter = entry.context_parameter
         if parameter is None and call.params.request_state is UNSET and not current_call.wanted:
             value = await entry.call(**decode())
@@ -531,7 +536,7 @@ class Dispatcher:
                 except asyncio.CancelledError:
                     raise
                 except BaseException:
-                    # With questions open, what the handler made of it does not count.
+                    # With unanswered input requests, the handler's result does not count.
                     if not asking.open or call.client_cancelled:
                         raise
                     return asking.result()

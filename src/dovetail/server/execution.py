@@ -1,8 +1,7 @@
-"""How a handler is run.
+"""`HandlerRunner`: runs handlers on the event loop, in worker threads or in processes.
 
-A handler runs on the event loop, in a worker thread or in a process; with a timeout, with a limit. The way is put
-together once, when the handler is registered: a guard that was not asked for is absent, so an async tool without
-options is called directly.
+A handler may have a timeout and a concurrency limit. The chain of these guards is built once, at registration. A guard
+that is not configured is absent, so an async tool without options is called directly.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from .signatures.parameters import Signature
 
 HANDLER_QUEUE: Final = 100
-"""Calls that wait for a handler with a ``limit``, unless its ``queue`` says otherwise; one more is refused."""
+"""The default length of the queue of a handler with a ``limit``; further calls are refused."""
 
 Run = Literal["thread", "inline", "process"]
 Runnable = Callable[..., Awaitable[Any]]
 
 
 class HandlerTimeout(DovetailError):
-    """A handler ran out of the time its registration gives it."""
+    """A handler exceeded the timeout of its registration."""
 
     kind = "tool_timeout"
 
@@ -44,9 +43,9 @@ class HandlerTimeout(DovetailError):
 
 
 class HandlerTime:
-    """The time a handler has left. It does not run while the handler waits for the client's answer.
+    """The remaining time of a handler. The clock is stopped while the handler waits for an answer of the client.
 
-    On 2026-07-28 nothing runs in that time either, so a timeout means the same in both eras.
+    On 2026-07-28 the handler does not run during that time either, so a timeout means the same on every revision.
     """
 
     __slots__ = ("_left", "_outer", "_pauses", "limit", "over")
@@ -54,7 +53,7 @@ class HandlerTime:
     def __init__(self, seconds: float, outer: HandlerTime | None = None) -> None:
         self._outer = outer
         self.over = False
-        """Nothing is limited any more; work that was begun meanwhile may still look at it."""
+        """The timeout is over; tasks started by the handler may still read it."""
         self.limit = asyncio.timeout(seconds)
         self._left = seconds
         self._pauses = 0
@@ -77,11 +76,11 @@ class HandlerTime:
 
 
 handler_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time", default=None)
-"""The innermost time that runs here."""
+"""The time limit of the innermost handler that runs here."""
 
 
 def stop_clock() -> HandlerTime | None:
-    """The handler that runs here waits for somebody else: its own time stands still until it is resumed."""
+    """Stop the clock of the handler that runs here, until it is resumed."""
     time = handler_time.get()
     if time is not None:
         time.pause()
@@ -89,7 +88,7 @@ def stop_clock() -> HandlerTime | None:
 
 
 class HandlerRunner:
-    """The workers of one server. ThreadPool and processes start when the first handler needs one."""
+    """The threads and processes of one server. They start when the first handler needs one."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -100,10 +99,10 @@ class HandlerRunner:
     def prepare(
         self, function: Signature, what: str, options: Mapping[str, Any], timeout: float | None
     ) -> Runnable:
-        """The coroutine function that runs ``function`` with exactly the guards its registration asked for.
+        """Wrap ``function`` in the guards of its registration; return a coroutine function.
 
         Raises:
-            RegistrationError: it cannot run in a process.
+            RegistrationError: the function cannot run in a process.
         """
         timeout, limit = options.get("timeout", timeout), options.get("limit")
         call = self._place(function, what, options.get("run", "thread"))
@@ -117,10 +116,10 @@ class HandlerRunner:
 
     def _place(self, function: Signature, what: str, run: Run) -> Runnable:
         if run == "process":
-            from ..drivers.process_pool import locate  # what no handler asked for is not loaded
+            from ..drivers.process_pool import locate  # loaded with the first handler that runs in a process
 
             if function.context_parameter is not None:
-                raise RegistrationError(f"{what} asks for a Context, which cannot follow it into a process")
+                raise RegistrationError(f"{what} takes a Context, which no process gets: use run='thread'")
             locate(function.call)
             return partial(self._in_process, function.call)
         if function.is_async:
@@ -128,7 +127,7 @@ class HandlerRunner:
         return partial(_inline if run == "inline" else self._in_thread, function.call)
 
     async def call(self, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
-        """Call ``function`` once: a coroutine function here, a plain one in a worker thread."""
+        """Call ``function`` once: a coroutine function on the event loop, a plain one in a worker thread."""
         if inspect.iscoroutinefunction(function):
             return await function(*args, **arguments)
         return await self._in_thread(function, *args, **arguments)
@@ -149,12 +148,12 @@ class HandlerRunner:
         return await processes.run(function, **arguments)
 
     def waiting(self) -> dict[str, int]:
-        """How many calls wait: for a thread, and for their turn at a handler with a limit."""
+        """The number of queued calls: those waiting for a thread, and those waiting for a handler with a limit."""
         threads = 0 if self._threads is None else self._threads.waiting
         return {"threads": threads, "handlers": sum(len(semaphore.waiting) for semaphore in self._semaphores)}
 
     async def close(self) -> None:
-        """End the workers. ThreadPool that are busy are left behind, processes are killed."""
+        """Stop the workers. Busy threads are abandoned, processes are killed."""
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.close()
@@ -176,7 +175,7 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
         async with time.limit:
             return await inner(**arguments)
     except TimeoutError:
-        # A TimeoutError of the handler's own is not ours to explain.
+        # A TimeoutError raised by the handler itself is not a HandlerTimeout.
         if time.limit.expired():
             raise HandlerTimeout(what, seconds) from None
         raise
@@ -188,7 +187,7 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
 async def _in_turn(
     inner: Runnable, what: str, semaphore: QueuedSemaphore, seconds: float | None, /, **arguments: Any
 ) -> Any:
-    """Wait for a place at most as long as the run itself may take: whoever waits longer has been forgotten."""
+    """Wait for a slot no longer than the handler's own timeout: by then the client has given up."""
     try:
         async with asyncio.timeout(seconds):
             await semaphore.acquire()
@@ -204,10 +203,10 @@ async def _in_turn(
 
 
 async def resumed(session: Session) -> None:
-    """Wait until a paused session goes on.
+    """Wait until a paused session is resumed.
 
     Raises:
-        Refusal: as many wait as may, or it ends instead.
+        too many calls wait, or the session ends first.
     """
     while session.phase == "paused":
         waiting = session.waiting = [] if session.waiting is None else session.waiting

@@ -1,7 +1,7 @@
-"""The boundary between handlers and the wire: what a failure becomes, and what nobody outside gets to see.
+"""`Failures`: converts exceptions of handlers into results and errors for the peer.
 
-How a kind shows is a column of `errors.KINDS`, changed by the flags of a dialect. Everything a handler did
-not raise on purpose is masked: the peer gets an incident number, the log gets the rest.
+`errors.KINDS` says how each kind is shown; the flags of a dialect change it. Unexpected exceptions are masked: the peer
+gets an incident number, the log gets the details.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from .signatures.validation_errors import ReturnError
 logger = logging.getLogger("dovetail.server")
 
 _OURS = (ToolError, Refusal, ProtocolError, HandlerTimeout, CapabilityError, ServerRequestsNotSupported)
-"""Failures whose text was written to be read by a peer."""
+"""Exceptions whose text is written for the peer."""
 
 
 class Failures:
-    """Turns what handlers raise into answers. ``mask=False`` shows peers the text of every exception."""
+    """Converts exceptions of handlers into responses. ``mask=False`` shows peers the text of every exception."""
 
     def __init__(self, *, mask: bool = True) -> None:
         self._mask = mask
 
     def of_tool(self, error: BaseException, name: str, call: Call) -> CallToolResult:
-        """The result a failed tool answers with.
+        """The result of a failed tool call.
 
         Raises:
-            DovetailError: the failure is to be a JSON-RPC error.
-            BaseException: it is none of our business: a cancellation, the end of the process.
+            DovetailError: the failure is reported as a JSON-RPC error.
+            BaseException: it is a cancellation or the end of the process.
         """
         if is_external(error, call):
             raise error
@@ -64,13 +64,13 @@ class Failures:
                 return _failed(error.message, error.kind, _refused(error))
             raise error
         if isinstance(error, asyncio.CancelledError) and self._shows_as_error("tool_execution_failed", call):
-            # Nobody cancelled the call: work inside of the tool was.
+            # The call was not cancelled: a task inside the tool was.
             raise ProtocolError("tool_cancelled", data={"tool": name}) from None
         kind, text, meta = self._explain(error, f"tool {name!r}")
         rejected = isinstance(error, InputRejected)
         if self._shows_as_error("tool_execution_failed" if rejected else kind, call):
             if rejected and not kind.startswith(("sampling_", "model_", "invalid_model_")):
-                kind = "tool_execution_failed"  # its number was said by the client, not to it
+                kind = "tool_execution_failed"  # the code came from the client
             elif isinstance(error, ProtocolError):
                 raise error
             raise ProtocolError(kind, text, data={"tool": name, "reason": text, **meta}) from None
@@ -107,7 +107,7 @@ class Failures:
         raise ProtocolError(own, message, data={**data, **meta} or UNSET) from None
 
     def _explain(self, error: BaseException, what: str) -> tuple[str, str, dict[str, Any]]:
-        """Kind, text, extra members; of an unexpected exception only a number leaves the house."""
+        """The kind, text and extra members for the peer; an unexpected exception is reduced to its incident number."""
         if isinstance(error, _OURS):
             return error.kind, error.message, {}
         incident = os.urandom(6).hex()
@@ -132,11 +132,11 @@ class Failures:
 
 
 _UNREADABLE = {PermissionError: "resource_access_denied", BlockingIOError: "resource_locked"}
-"""What the operating system says of a file that is there; a lock that would block is a `BlockingIOError`."""
+"""OSErrors about an existing file. `BlockingIOError` is among them: it reports a locked file."""
 
 
 def unreadable(error: BaseException, kind: str) -> str:
-    """The kind of a resource that could not be read because of ``error``; ``kind`` where that says nothing."""
+    """The kind of a resource that could not be read because of ``error``; ``kind`` if the error does not tell."""
     if not isinstance(error, OSError):
         return kind
     return next(
@@ -145,18 +145,18 @@ def unreadable(error: BaseException, kind: str) -> str:
 
 
 _UNASKED = frozenset({"capability_not_supported", "server_requests_not_supported"})
-"""Raised to the handler by a question that cannot be asked: a failed tool when the handler lets it pass."""
+"""Raised to the handler when the client cannot answer an input request; uncaught, it makes the tool call fail."""
 
 
 def not_kept(error: StoreError) -> ProtocolError:
-    """What a peer is told when a handler cannot keep or find what it has to: no fault of its own, and no secret."""
+    """The error for a peer when the store cannot save or load the handler's state. It reveals nothing of the store."""
     logger.error("a call was refused: %s", error)
     later = STORE_FULL_MS if isinstance(error, StoreFull) else RETRY_AFTER_MS
     return ProtocolError(error.kind, data={"retryAfterMs": later})
 
 
 def missing_capability(error: InputNotSupported) -> ProtocolError:
-    """What 2026-07-28 answers when a call cannot go on without something the client did not declare."""
+    """The error of 2026-07-28 for a call that needs a capability which the client did not declare."""
     return ProtocolError(
         "missing_required_client_capability",
         f"this call needs the client capability {error.capability!r}",

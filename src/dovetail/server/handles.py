@@ -1,12 +1,12 @@
-"""What outlives a call: values under handles, in place of sessions, and the state of whoever calls.
+"""State that outlives a call: values under handles, which replace sessions, and ``ctx.state`` of the caller.
 
-``handle = await ctx.create_handle(Cart(), ttl=3600)`` gives an opaque text that the model passes on; a parameter
-annotated ``Handle[Cart]`` is that text to clients and a `Handle` with the loaded ``value`` to the function. Handles
-belong to the principal they were made for. Unknown, expired and foreign ones are one and the same error: whoever
-guesses learns nothing.
+``handle = await ctx.create_handle(Cart(), ttl=3600)`` returns an opaque id that the model passes on. A parameter
+annotated ``Handle[Cart]`` is that id to clients and a `Handle` with the loaded ``value`` to the function. Handles
+belong to the principal that created them. Unknown, expired and foreign handles give the same error, so guessing reveals
+nothing.
 
-``ctx.state`` belongs to the principal where there is one: it is the same on every connection. Else to the legacy
-session. Where there is neither, nothing says whose it would be: keep the value, and let its handle travel.
+``ctx.state`` belongs to the principal, if there is one: it is the same on every connection. Otherwise it belongs to the
+legacy session. Without both, there is no owner: store the value under a handle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .signatures.parameters import Signature
 
 SESSION_STATE_SECONDS: Final = 86_400.0
-"""How long the state of a legacy session is kept after it was set."""
+"""Seconds for which the state of a legacy session is stored after it was set."""
 MAX_HANDLE_SLOTS_PER_OWNER: Final = 2000
 """Quota slots for the handles of one owner."""
 MAX_HANDLE_SLOTS: Final = 200_000
@@ -47,18 +47,18 @@ MAX_STATE_SLOTS_PER_OWNER: Final = 2000
 MAX_STATE_SLOTS: Final = 200_000
 """Quota slots for all ``ctx.state``."""
 STATE_WRITE_ATTEMPTS: Final = 16
-"""Attempts to write a ``ctx.state`` key that others write at the same time."""
+"""Attempts to write a ``ctx.state`` key that other calls write at the same time."""
 
 
 HANDLE_SECONDS: Final = 3600.0
-"""How long a value is kept under a handle unless told otherwise."""
+"""Default lifetime of a handle, in seconds."""
 KEPT_BYTES: Final = 1 << 20
-"""Bytes of one value that a handler keeps, as JSON."""
+"""The maximum size of one stored value as JSON, in bytes."""
 
 T = TypeVar("T")
 
 _ON_THE_WIRE: Final = typing.Annotated[
-    str, msgspec.Meta(min_length=1, max_length=128, description="A handle that this server gave before.")
+    str, msgspec.Meta(min_length=1, max_length=128, description="A handle that this server returned before.")
 ]
 
 
@@ -74,7 +74,7 @@ _values = VersionedRecords(Raw)
 
 
 def owner(principal: Principal | None) -> str:
-    """The folder below which things of ``principal`` are kept; nobody's share one, where names are unguessable."""
+    """The key prefix of the values of ``principal``. Anonymous callers share one: handle ids cannot be guessed."""
     return "-" if principal is None else hashlib.sha256(principal.key.encode()).hexdigest()[:32]
 
 
@@ -82,17 +82,17 @@ def written(value: Any) -> bytes:
     """``value`` as JSON.
 
     Raises:
-        ValueError: it is larger than `KEPT_BYTES`.
-        TypeError: it has no JSON form.
+        ValueError: the JSON is larger than `KEPT_BYTES`.
+        TypeError: the value cannot be encoded as JSON.
     """
     data = encode(value)
     if len(data) > KEPT_BYTES:
-        raise ValueError(f"at most {KEPT_BYTES} bytes can be kept under one name, not {len(data)}")
+        raise ValueError(f"the value has {len(data)} bytes as JSON; at most {KEPT_BYTES} can be stored")
     return data
 
 
 class Handle(Generic[T]):
-    """A kept value: ``value`` is what was loaded, ``id`` what travels. Change the value and `save` it."""
+    """A stored value: ``value`` is the loaded object, ``id`` what clients see. Change the value and call `save`."""
 
     __slots__ = ("_folder", "_owner", "_places", "_store", "_ttl", "id", "value")
 
@@ -106,11 +106,11 @@ class Handle(Generic[T]):
         self.value = value
 
     async def save(self, *, ttl: float | None = None) -> None:
-        """Keep ``value`` as it is now, for ``ttl`` seconds or as long as it was kept for at first.
+        """Store ``value`` as it is now, for ``ttl`` seconds or for its original lifetime.
 
         Raises:
-            TypeError, ValueError: it has no JSON form, or is too large.
-            StoreFull: its owner has as much as may be kept.
+            TypeError, ValueError: the value cannot be encoded as JSON, or is too large.
+            StoreFull: the quota of its owner is used up.
         """
         store, before, data = self._store, self._places, Raw(written(self.value))
         self._ttl = self._ttl if ttl is None else ttl
@@ -121,7 +121,7 @@ class Handle(Generic[T]):
         await release(store, set(before).difference(self._places))
 
     async def release(self) -> None:
-        """Forget it: from now on the handle is unknown. Releasing twice is fine."""
+        """Delete the handle: its id becomes unknown. A second call does nothing."""
         if await self._store.delete(f"{self._folder}/{self.id}"):
             await release(self._store, self._places)
 
@@ -130,7 +130,7 @@ class Handle(Generic[T]):
 
 
 async def create_handle(store: Store, call: Call, value: Any, ttl: float | None) -> str:
-    """Keep ``value`` for whoever calls and return the id of its handle."""
+    """Store ``value`` for the caller and return the id of its handle."""
     data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
     places = await _handles(store).acquire(quota_owner(call.principal, call.scope), ttl, len(bytes(data)))
     import secrets  # it takes time to load
@@ -155,7 +155,7 @@ async def load(
     read: Callable[[Raw], Any],
     scope: Mapping[str, Any],
 ) -> Handle[Any]:
-    """The handle ``id`` of ``principal``; what it grows by counts for whoever ``scope`` says is there."""
+    """Load the handle ``id`` of ``principal``; if it grows, its size is counted for the owner in ``scope``."""
     folder = _folder(principal)
     data = None if "/" in id else await store.get(f"{folder}/{id}")
     if data is None:
@@ -167,7 +167,7 @@ async def load(
         ValueError,
         RecursionError,
         StoreUnreadable,
-    ):  # of another type, or version: none of this parameter
+    ):  # stored with another type or version
         raise ProtocolError("handle_not_found") from None
     return Handle(store, folder, quota_owner(principal, scope), id, value, kept)
 
@@ -180,7 +180,7 @@ def _folder(principal: Principal | None) -> str:
 
 
 def with_handles(signature: Signature) -> Signature:
-    """``signature`` as it is; or, where it has parameters annotated `Handle`, one that loads them first."""
+    """Return ``signature``, or, if it has parameters annotated `Handle`, a wrapper that loads them first."""
     readers = {
         parameter.name: Schemas(signature.locals).decoder(*kept)
         for parameter in signature.parameters
@@ -212,7 +212,7 @@ def with_handles(signature: Signature) -> Signature:
 
 
 def _kept_type(annotation: Any) -> tuple[Any] | None:
-    """What a parameter's handle holds, in a tuple; None for every other parameter."""
+    """The value type of a `Handle` parameter, in a tuple; None for every other parameter."""
     members = typing.get_args(annotation) if type(None) in typing.get_args(annotation) else (annotation,)
     for member in members:
         if member is Handle:
@@ -231,7 +231,7 @@ def _as_text(parameter: Field) -> Field:
 
 
 class State:
-    """The values of one caller, by key. They are plain JSON: what went in as an object comes out as a dict."""
+    """The values of one caller, by key. They are plain JSON: an object is returned as a dict."""
 
     __slots__ = ("_folder", "_lifetime", "_owner", "_shares", "_store")
 
@@ -249,25 +249,25 @@ class State:
         )
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """The value of ``key``; ``default`` where there is none, or none any more."""
+        """Return the value of ``key``, or ``default`` if it is missing or expired."""
         data = await self._store.get(self._key(key))
         return default if data is None else msgspec.json.decode(_read_state(data).value)
 
     async def set(self, key: str, value: Any, ttl: float | None = None) -> None:
-        """Keep ``value``, for ``ttl`` seconds or as long as its owner is known.
+        """Store ``value`` for ``ttl`` seconds, or as long as its owner exists.
 
         Raises:
-            TypeError, ValueError: it has no JSON form, or is too large.
-            StoreFull: its owner, or all together, have as much as may be kept.
+            TypeError, ValueError: the value cannot be encoded as JSON, or is too large.
+            StoreFull: the quota of the owner, or of the server, is used up.
         """
         data, ttl = Raw(written(value)), self._lifetime if ttl is None else ttl
         for _ in range(STATE_WRITE_ATTEMPTS):
             if await self._set(self._key(key), data, ttl):
                 return
-        raise StoreUnavailable("others write the same key all the time")
+        raise StoreUnavailable("the key could not be written: other calls keep changing it")
 
     async def _set(self, key: str, value: Raw, ttl: float | None) -> bool:
-        """Whether nobody else has changed ``key`` meanwhile."""
+        """Write once; False if another call has changed ``key`` meanwhile."""
         store, counted = self._store, min(ttl or SLOT_LIFETIME, SLOT_LIFETIME)
         old = await store.get(key)
         before = () if old is None else _read_state(old).places
@@ -284,7 +284,7 @@ class State:
         return False
 
     async def delete(self, key: str) -> None:
-        """Forget ``key``; whether there was one does not matter."""
+        """Delete ``key``, if it exists."""
         old = await self._store.get(self._key(key))
         if old is not None and await self._store.delete(self._key(key)):
             await release(self._store, _read_state(old).places)
@@ -296,22 +296,22 @@ class State:
 
 
 def _read_state(data: bytes) -> _Kept:
-    """What is kept under a key; version 1 was the value alone, which nobody counted."""
+    """Decode a stored value. Version 1 was the bare value, which no quota counted."""
     return _Kept(_values.decode(data), None) if data.startswith(b"1 ") else _states.decode(data)
 
 
 def _session_folder(call: Call) -> str:
     if call.session is None:
         raise StateError(
-            "nobody is known to whom state could belong: there is neither a principal nor a session. "
+            "ctx.state has no owner: the call has neither a principal nor a session. "
             "Store the value with ctx.create_handle(…) and take it as a parameter annotated Handle[…]"
         )
     return session_folder(call.session)
 
 
 def session_folder(session: Session) -> str:
-    """The folder below which things of a legacy session are kept."""
+    """The key prefix of the values of a legacy session."""
     if session.id is None:
-        # One connection, one session: it needs a name only if it keeps something.
+        # A session of one connection gets a name only when it stores something.
         session.id = f"local-{os.urandom(16).hex()}"
     return f"session-{hashlib.sha256(session.id.encode()).hexdigest()[:32]}"

@@ -1,7 +1,7 @@
-"""Calls of a server in its own process, without a transport: `Server.call_tool` and its kin.
+"""Calls of a server in its own process, without a transport: `Server.call_tool` and similar methods.
 
-The request takes the same way as one from a client, from decoding to encoding, so every check and every middleware acts
-on it.
+The request takes the same path as one from a client, including decoding and encoding, so every check and every
+middleware applies.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def _ask(dispatcher: Dispatcher, method: str, params: Struct, principal: P
         )
     message = codec.encode_request(1, method, sent)
     _, reply = await exchange(dispatcher, message, session=session, principal=as_principal(principal))
-    assert reply is not None  # a request is answered
+    assert reply is not None  # every request gets a response
     frame = decode(reply)
     if isinstance(frame.error, Raw):
         raise codec.decode_error(frame.error)

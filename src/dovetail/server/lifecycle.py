@@ -1,7 +1,7 @@
-"""`Lifecycle`: how a server starts and stops, and what it keeps state in.
+"""`Lifecycle`: starts and stops a server, and has its store.
 
-The lifespan of the author is entered first and left last. Between the two, every part that was added is started in
-order and stopped in reverse order.
+The lifespan of the author is entered first and exited last. In between, the registered parts start in order and stop in
+reverse order.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .execution import HandlerRunner
 
 Enter = Callable[[], AbstractAsyncContextManager[Any]]
 Life = Callable[[Any], AbstractAsyncContextManager[Any]]
-"""Takes the server and returns a context manager that is entered when it starts and left when it stops."""
+"""A function that returns a context manager, entered at start and exited at stop."""
 
 
 class Lifespan:
-    """The author's context manager, held open between `start` and `stop`.
+    """The author's context manager, active between `start` and `stop`.
 
-    One task of its own enters and leaves it, so that it may hold task groups and cancel scopes although the start comes
-    from a request and the stop from a signal.
+    A dedicated task enters and exits it, so that it may contain task groups and cancel scopes although a request
+    triggers the start and a signal triggers the stop.
     """
 
     def __init__(self, enter: Enter) -> None:
@@ -40,7 +40,7 @@ class Lifespan:
         self.running = False
 
     async def start(self) -> None:
-        """Enter, or wait for whoever is entering. What the manager raises is raised here."""
+        """Enter the context manager, or wait until another caller has. Its exceptions are raised here."""
         if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
             self._stop = asyncio.Event()
             self._started = asyncio.get_running_loop().create_future()
@@ -50,13 +50,13 @@ class Lifespan:
         await asyncio.shield(started)
 
     async def stop(self) -> None:
-        """Leave, and wait until that is done. Whatever the manager raises on its way out is raised here."""
+        """Exit the context manager and wait for it. Its exceptions are raised here."""
         task, stop = self._task, self._stop
         if task is None or stop is None:
             return
         self._task = None
         if task.get_loop() is not asyncio.get_running_loop():
-            return  # that event loop was closed, and the task with it
+            return  # the event loop of the task was closed
         stop.set()
         await task
 
@@ -72,7 +72,7 @@ class Lifespan:
             if isinstance(error, asyncio.CancelledError):
                 started.cancel()
                 raise
-            # Reported to whoever waits for the start; the task itself has nothing more to say.
+            # The callers of start get the exception; the task itself must not report it again.
             started.set_exception(error)
         finally:
             self.running = False
@@ -80,9 +80,9 @@ class Lifespan:
 
 
 def composed(lifespans: Sequence[Callable[[Any], AbstractAsyncContextManager[Any]]], server: Any) -> Enter:
-    """Several lifespans as one: entered in order, left in reverse, each that was entered whatever becomes of the rest.
+    """Combine several lifespans: entered in order, exited in reverse order, also when one of them fails.
 
-    Mappings that they yield become one dict, the later ones win; anything else makes a list of what each yielded.
+    If all yield mappings, they are merged into one dict, later ones win; otherwise the value is a list of all values.
     """
 
     @asynccontextmanager
@@ -106,22 +106,22 @@ class _Part(Struct, frozen=True):
 
 
 class Lifecycle:
-    """Starts and stops one server: its lifespan, its parts, its workers, its store."""
+    """Starts and stops the lifespan, the parts, the workers and the store of one server."""
 
     def __init__(
         self, limits: Limits, clock: Callable[[], float], lifespan: Enter | None, store: Store | None = None
     ) -> None:
         self.runner = HandlerRunner(limits)
-        """Runs handlers: the worker threads and processes."""
+        """Runs handlers; has the worker threads and processes."""
         self.lifespan = None if lifespan is None else Lifespan(lifespan)
         self.store = store
-        """Where the server keeps its state; None without a store."""
+        """The store of the server; None without one."""
         self.inherited_store: Store | None = None
-        """The store of the server that this one is mounted in."""
+        """The store of the parent server in which this server is mounted."""
         self.event_history: Any = None
-        """Where the events of legacy HTTP sessions are stored instead of the store (`EventHistory`)."""
+        """Where the events of legacy HTTP sessions are stored, if not in the store (`EventHistory`)."""
         self.store_listeners: list[Callable[[Store, bool], None]] = []
-        """Called with a store that was given after the server was made, and whether to keep the keys in it."""
+        """Called with a store that is set after construction, and whether to store the seal keys in it."""
         self._clock = clock
         self._parts: list[_Part] = []
         self._before_store_closes: list[Callable[[], Awaitable[None]]] = []
@@ -132,47 +132,47 @@ class Lifecycle:
         start: Callable[[], Awaitable[None] | None] | None = None,
         stop: Callable[[], Awaitable[None] | None] | None = None,
     ) -> None:
-        """Start a part of the server with it, after all that were added before, and stop it in reverse order."""
+        """Register a part that starts after all parts registered before, and stops before them."""
         self._parts.append(_Part(start, stop))
 
     def wrap_lifespan(self, wrap: Callable[[Enter | None], Enter]) -> None:
-        """Put something around the lifespan."""
+        """Replace the lifespan by a wrapper around it."""
         self.lifespan = Lifespan(wrap(None if self.lifespan is None else self.lifespan.enter))
 
     @property
     def lifespan_value(self) -> Any:
-        """What the lifespan yielded; None while it is not running."""
+        """The value that the lifespan yielded; None while it is not running."""
         return None if self.lifespan is None else self.lifespan.value
 
     @cached_property
     def state_store(self) -> Store:
-        """The store or, without one, a store in memory for what handlers keep."""
+        """The store or, without one, a memory store for the state of handlers."""
         return store_choice.memory(self._clock) if self.store is None else self.store
 
     def use_store(self, store: Store, *, keep_keys: bool = False) -> None:
-        """Keep state in ``store``, as if it had been an option of the server. Call it before the server starts.
+        """Use ``store``, as if it had been an option of the server. Call it before the server starts.
 
-        With ``keep_keys`` the keys that seal are kept in the store too.
+        With ``keep_keys`` the seal keys are stored in it too.
         """
         self.store = store
         for listener in self.store_listeners:
             listener(store, keep_keys)
 
     def inherit_store(self, parent: Lifecycle) -> None:
-        """Note the store of the server that this one is mounted in."""
+        """Use the store of the parent server in which this server is mounted."""
         self.inherited_store = parent.inherited_store if parent.store is None else parent.store
 
     def before_store_closes(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Call ``end`` after everything has stopped and before the store is closed."""
+        """Register a function that is called after all parts have stopped and before the store is closed."""
         self._before_store_closes.append(end)
 
     async def leave_store(self) -> None:
-        """Call what has to be called before the store is closed."""
+        """Call the functions registered with `before_store_closes`."""
         for end in self._before_store_closes:
             await end()
 
     async def start(self) -> None:
-        """Run the lifespan up to its ``yield``, once, and start the parts. A second caller waits for the first."""
+        """Enter the lifespan once and start the parts. A second caller waits for the first."""
         if self.lifespan is not None:
             await self.lifespan.start()
         for part in self._parts:
@@ -180,7 +180,7 @@ class Lifecycle:
                 await _done(part.start())
 
     async def stop(self) -> None:
-        """Stop the parts and the workers, then leave the lifespan; `start` may follow again."""
+        """Stop the parts and the workers, then exit the lifespan. The server can be started again."""
         for part in reversed(self._parts):
             if part.stop is not None:
                 await _done(part.stop())

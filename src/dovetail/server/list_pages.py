@@ -1,9 +1,9 @@
-"""Pages of a list, each encoded once per revision and dropped when the list changes.
+"""Pages of a list, each encoded once per revision and discarded when the list changes.
 
-A cursor is a sealed position, bound to the name of its list and to whoever was given it. It carries a digest of the
-list, so one from before a change is told apart (``cursor_expired``) from what is no cursor of ours, and one made by
-another worker with the same register and keys is good. Where components have rights, everybody gets a list of what
-they may use.
+A cursor is a sealed position, bound to the list and to the caller. It contains a digest of the list, so a cursor from
+before a change gives ``cursor_expired`` and any other text gives ``invalid_cursor``. All workers with the same
+components and keys accept it. Where components have access rights, each caller gets a list of the components it may
+use.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from .dispatcher import Dispatcher
 
 PAGES_KEPT: Final = 512
-"""Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
+"""Encoded pages per list; when a peer requests many page sizes, the cache is cleared, so it cannot grow."""
 
 NEVER: Final = 1 << 53
-"""A cursor ends with its list, not with time."""
+"""A cursor expires with its list, not with time."""
 _DIGEST: Final = 16
 
 Key = tuple[int, str, str | None, int, int, tuple[bool, ...], str | None]
-"""Revision, dialect, cursor, page size, offset; which of the restricted entries are seen, and by whom."""
+"""The cache key: revision, dialect, cursor, page size, offset, the restricted entries shown, and the caller."""
 
 
 class Listing:
-    """One list of the protocol: ``tools/list`` and its three siblings."""
+    """One list of the protocol, such as ``tools/list``."""
 
     def __init__(
         self,
@@ -52,26 +52,26 @@ class Listing:
         self._dispatcher = dispatcher
         self._name = name
         self._entries = entries
-        """What is in it, and who may see it."""
+        """The entries, each with its access rights."""
         self._result = result
         self._private = private
-        """Whoever made the list left out what its caller may not see."""
+        """The list was already filtered for its caller."""
         self._restricted: list[tuple[int, Rights]] | None = None
-        """Which entries have rights, by their place in the list; None until somebody asks."""
+        """The indices of entries with access rights; None until they are first needed."""
         self._app_only: frozenset[int] = frozenset()
-        """Tools for the pages of hosts alone, by their place; known with the former."""
+        """The indices of tools that only app pages can see; computed together with the restricted entries."""
         self._pages: dict[Key, Raw] = {}
         self._wholes: dict[frozenset[int], tuple[list[Any], bytes]] = {}
-        """The whole list and its digest, by what is left out of it: pages of a long one are many."""
+        """The whole list and its digest, by the set of hidden entries: a long list has many pages."""
 
     def changed(self) -> None:
-        """Drop what was encoded: the list is another one now."""
+        """Discard the encoded pages: the list has changed."""
         self._pages.clear()
         self._wholes.clear()
         self._restricted = None
 
     async def page(self, call: Call, channel: Channel) -> Raw:
-        """The page ``call`` asks for.
+        """The page that ``call`` requests.
 
         Raises:
             ProtocolError: of kind ``invalid_cursor`` or ``cursor_expired``, or what `page_size` raises.
@@ -84,7 +84,7 @@ class Listing:
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
         unseen = self._app_only if self._app_only and not shows_apps(call.capabilities) else ()
         if unseen:
-            seen = (*seen, False)  # the same list is another one for clients that show no apps
+            seen = (*seen, False)  # clients without MCP Apps get another list
         owner = None if call.principal is None else call.principal.key
         key = (call.revision.index, call.codec.dialect.name, cursor, size, start, seen, owner)
         page = self._pages.get(key)
@@ -122,7 +122,7 @@ class Listing:
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = dispatcher.settings.ttl_ms, dispatcher.settings.cache_scope
         if call.principal is not None or self._restricted or self._private or self._app_only:
-            result.cache_scope = "private"  # others may not see what this caller sees
+            result.cache_scope = "private"  # it contains entries that only this caller may see
         if offset + size < len(definitions):
             position = digest + str(offset + size).encode()
             result.next_cursor = seal_cursor(dispatcher, call, self._name, position)
@@ -145,7 +145,7 @@ class Listing:
 
 
 def shows_apps(capabilities: ClientCapabilities) -> bool:
-    """Whether a client shows pages of the kind there is."""
+    """Whether a client declares MCP Apps with the supported MIME type."""
     settings = capabilities.extension(APPS_EXTENSION)
     return settings is not None and APP_MIME_TYPE in (settings.get("mimeTypes") or (APP_MIME_TYPE,))
 
@@ -158,7 +158,7 @@ def _is_app_only(tool: Any) -> bool:
 
 
 def page_size(dispatcher: Dispatcher, call: Call) -> int:
-    """How many entries ``call`` gets at most."""
+    """The page size for ``call``."""
     wish: Any = call.params.limit
     most = dispatcher.page_size
     if wish is UNSET:
@@ -174,7 +174,7 @@ def page_size(dispatcher: Dispatcher, call: Call) -> int:
 
 
 def page_offset(call: Call) -> int:
-    """Where ``call`` wants its page to begin: erlmcp's ``offset``; for all others 0.
+    """The offset that ``call`` requests: erlmcp has ``offset``; it is 0 for all other dialects.
 
     Raises:
         ProtocolError: of kind ``invalid_offset``.
@@ -196,7 +196,7 @@ def _invalid_offset(reason: str) -> ProtocolError:
 
 
 def seal_cursor(dispatcher: Dispatcher, call: Call, name: str, position: bytes) -> str:
-    """The cursor for ``position`` in the list ``name``, good for the principal of ``call`` alone."""
+    """A sealed cursor for ``position`` in the list ``name``, valid for the principal of ``call`` only."""
     return dispatcher.seal.seal("cursor", position, expires=NEVER, bound=bind(key_of(call.principal), name))
 
 
@@ -204,7 +204,7 @@ def open_cursor(dispatcher: Dispatcher, call: Call, name: str, cursor: str) -> b
     """The position in a cursor.
 
     Raises:
-        ProtocolError: of kind ``invalid_cursor``: it is not ours, or was given to somebody else.
+        ProtocolError: of kind ``invalid_cursor``: it is not a cursor of this server, or was issued to another caller.
     """
     try:
         return dispatcher.seal.open("cursor", cursor, now=0, bound=bind(key_of(call.principal), name))

@@ -1,4 +1,4 @@
-"""Images, sounds and files to return from a tool, a prompt or a resource, without thinking of base64.
+"""Images, audio and files that a tool, a prompt or a resource returns; they are encoded as base64.
 
 return Image(path="chart.png")
 return ["Here it is:", Image(data=png, format="png")]
@@ -22,7 +22,7 @@ class Media:
     ``format`` ("png", "mp3"), or from the file name.
 
     Raises:
-        ValueError: neither or both of ``data`` and ``path`` were given, or the type cannot be told.
+        ValueError: neither or both of ``data`` and ``path`` were given, or the MIME type cannot be determined.
         OSError: the file cannot be read.
     """
 
@@ -65,7 +65,7 @@ class Media:
         raise NotImplementedError
 
     def contents(self, uri: str) -> ResourceContents:
-        """The same as the contents of a resource."""
+        """The same bytes as the contents of a resource."""
         return ResourceContents(uri, mime_type=self.mime_type, blob=self.encoded)
 
 
@@ -73,7 +73,7 @@ _FORMATS = {"jpg": "jpeg", "svg": "svg+xml", "mp3": "mpeg", "m4a": "mp4", "ico":
 
 
 class Image(Media):
-    """A picture."""
+    """An image."""
 
     family = "image"
     fallback = "image/png"
@@ -83,7 +83,7 @@ class Image(Media):
 
 
 class Audio(Media):
-    """A sound."""
+    """An audio clip."""
 
     family = "audio"
     fallback = "audio/wav"
@@ -93,7 +93,7 @@ class Audio(Media):
 
 
 class File(Media):
-    """Any other file; it travels as an embedded resource, as text when its type is text."""
+    """Any other file; it is sent as an embedded resource, as text if its type is text."""
 
     def __init__(
         self, data: bytes | None = None, *, uri: str | None = None, name: str = "file", **options: Any
@@ -101,7 +101,7 @@ class File(Media):
         super().__init__(data, **options)
         self.uri = uri or f"file:///{name}"
         if uri is None and self.path is not None:
-            from pathlib import Path  # a server that sends no files does not load it
+            from pathlib import Path  # loaded with the first file
 
             self.uri = Path(self.path).resolve().as_uri()
 

@@ -2,10 +2,10 @@
 
     call → resolve → [ becomes a task? ] → middleware → execute → middleware → result
 
-*Resolve* finds the component that the client means, whatever it wrote: a prefix, ``name@version``, a name of a view,
-``call_tool`` of a search, erlmcp's ``tasks/create``. After it nothing changes which component is meant. A name that is
-none is refused at the end of the chain, so that guards count and record it as well. A call that becomes a task runs
-in the task from here on; the client gets the task when the chain has let the call through.
+*Resolve* finds the component that the client means by a prefixed name, ``name@version``, the name in a view,
+``call_tool`` of a search, or erlmcp's ``tasks/create``. The component does not change after it. An unknown name is
+refused at the end of the chain, so that middleware counts and records it as well. A call that becomes a task continues
+in the task; the client gets the task when the chain has let the call through.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _LISTS: Final[Mapping[ListName, tuple[str, str, Callable[[list[Any]], PaginatedR
     "resources": ("resources/list", "resources", ListResourcesResult),
     "templates": ("resources/templates/list", "resource_templates", ListResourceTemplatesResult),
 }
-"""By kind: the method that lists it, the member of its result, and the result."""
+"""By kind: the method that lists it, the member of the result, and the result type."""
 _LIST_HOOKS: Final[Mapping[ListName, str]] = {
     "tools": "list_tools",
     "prompts": "list_prompts",
@@ -89,7 +89,7 @@ _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resourc
 
 
 class _Unheard(PlainChannel):
-    """The channel of a list that no client waits for."""
+    """The channel of an internal list request, which has no client."""
 
     def notify(self, method: str, params: Struct | None) -> None: ...
 
@@ -100,10 +100,10 @@ class _Unheard(PlainChannel):
 
 
 class Once(Protocol):
-    """What runs a call with an idempotency key once."""
+    """Runs a call with an idempotency key at most once."""
 
     key: str
-    """The member of ``_meta`` that has it."""
+    """The member of ``_meta`` that has the key."""
 
     def wrap(self, execute: Next) -> Next: ...
     def run(
@@ -123,54 +123,54 @@ class Pipeline:
         self._tools = dispatcher.registry.tools.entries
         self._methods = dispatcher.methods
         self.middleware = tuple(middleware)
-        """What runs around every call, the outermost first."""
+        """The middleware around every call, outermost first."""
         self.once: Once | None = None
-        """What runs a call with an idempotency key once; None without a store."""
+        """Runs calls with an idempotency key at most once; None without a store."""
         self.enter: Respond | None = None
-        """Answers a call; None where nothing stands between a call and its handler."""
+        """Runs the middleware and the handler; None if there is nothing before the handler."""
         self.admits: Callable[[Component], bool] | None = None
-        """Whether a component may be used at all; None where every one may."""
+        """Whether a component may be used at all; None if all may."""
         self._check: Callable[[Call], None] | None = None
-        """Raises for a call that is not to be executed now."""
+        """Raises for a call that must not run now, for example while the server drains."""
         self.note: ReceiveNotification = dispatcher.custom_methods.handle_notification
-        """Takes note of a notification."""
+        """Runs the middleware around a notification."""
         self._chain: Next = self._execute
 
     def use(self, middleware: Sequence[Middleware | Wrapper]) -> None:
-        """Run ``middleware`` around every call from now on."""
+        """Replace the middleware around every call."""
         self.middleware = tuple(middleware)
         attach(self.middleware, self._dispatcher.server)
         self.compose()
 
     def add(self, middleware: Middleware | Wrapper) -> None:
-        """Run ``middleware`` around every call from now on, outside all that is there."""
+        """Add ``middleware`` outside all existing middleware."""
         self.middleware = (middleware, *self.middleware)
         attach((middleware,), self._dispatcher.server)
         self.compose()
 
     def append(self, middleware: Sequence[Middleware | Wrapper]) -> None:
-        """Run ``middleware`` around every call from now on, inside all that is there."""
+        """Add ``middleware`` inside all existing middleware."""
         self.middleware = (*self.middleware, *middleware)
         attach(middleware, self._dispatcher.server)
         self.compose()
 
     def run_once_with(self, once: Once) -> None:
-        """Have ``once`` run the calls that have an idempotency key."""
+        """Use ``once`` for calls that have an idempotency key."""
         self.once = once
 
     def stopped(self) -> None:
-        """Let every middleware know that the server has stopped."""
+        """Notify every middleware that the server has stopped."""
         for each in self.middleware:
             if isinstance(each, Middleware):
                 each.stopped()
 
     def refuse_with(self, check: Callable[[Call], None] | None) -> None:
-        """Have ``check`` raise for every call that is not to be executed now; None serves all again."""
+        """Let ``check`` raise for calls that must not run; None serves all calls again."""
         self._check = check
         self.compose()
 
     def compose(self) -> None:
-        """Put the steps together again: something that takes part has come."""
+        """Rebuild the chain after a step was added or removed."""
         dispatcher, execute = self._dispatcher, cast("Next", self._execute)
         inner = execute
         if (
@@ -190,7 +190,7 @@ class Pipeline:
             self._chain = partial(
                 _relocating, self._chain, dispatcher.registry.transforms.components.relocated
             )
-        # No middleware cares about requests: one that only counts or bends rules costs a call nothing.
+        # Middleware that only counts or relaxes rules, and does not wrap requests, adds no cost to a call.
         alone = self.admits is None and compose(self.middleware, execute) is execute
         guarded = not alone or self.once is not None
         if (
@@ -207,7 +207,7 @@ class Pipeline:
             self.enter = None
 
     def _entering(self, chain: Next) -> Respond:
-        """Where names are what clients write: the path of nearly every call."""
+        """The entry for servers in which names are unambiguous: nearly all."""
         describe = self.describe
 
         def enter(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
@@ -223,7 +223,7 @@ class Pipeline:
         return enter
 
     def _entering_once(self, chain: Next, key: str) -> Respond:
-        """Where nothing but a key stands between a call and its handler: a call without one pays for one look."""
+        """The entry with only an idempotency key to check: a call without one pays for one dictionary lookup."""
 
         def enter(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             handler = methods.get(call.method)
@@ -256,7 +256,7 @@ class Pipeline:
         except DovetailError as error:
             return await self._chain(self._refused(call, channel, error))
         if tasks is None or call.method != _CALL or channel.asking is not None or request.run is not None:
-            # A channel with an asking of its own: it runs in a task already, or inside another server.
+            # The channel brings its own input requests: the call already runs in a task, or inside another server.
             return await self._chain(request)
         try:
             if wish is None:
@@ -281,7 +281,7 @@ class Pipeline:
         return await tasks.begin(replace(request, call=call, channel=channel), face, wish, self._chain)
 
     async def _repeat(self, request: Request, kept: Callable[[], Raw]) -> Struct | Raw:
-        """Give the task that a call became before to its caller, as the middleware lets it through now."""
+        """Return the existing task of a repeated call to its caller, through the middleware."""
 
         async def answered(request: Request) -> Raw:
             self.authorize(request)
@@ -290,14 +290,14 @@ class Pipeline:
         return await self._chain(replace(request, run=answered, repeated=True))
 
     def resume(self, call: Call, channel: Channel, task: Any) -> Awaitable[Struct | Raw]:
-        """Run a call again that another process has let through: it is resolved already."""
+        """Run a call again that another process has admitted: it is already resolved."""
         name = self.canonical(call.params.name)
         return self._chain(Request(call, channel, name, self.describe, resumed=True, task=task))
 
     # --- resolve --------------------------------------------------------------------------------------------
 
     async def resolve(self, call: Call, channel: Channel) -> Request:
-        """The request with the component it means."""
+        """Build the request with the component that the call refers to."""
         transforms, composition, run = (
             self._dispatcher.registry.transforms,
             self._dispatcher.registry.composition,
@@ -320,7 +320,7 @@ class Pipeline:
         return Request(call, channel, name, self.describe, run)
 
     def _refused(self, call: Call, channel: Channel, error: DovetailError) -> Request:
-        """A request that ends with ``error`` when the chain has seen it."""
+        """Build a request that ends with ``error`` after the chain has seen it."""
 
         async def refuse(request: Request) -> Struct | Raw:
             if isinstance(error, ToolError):  # the arguments are wrong: the model reads why
@@ -332,7 +332,7 @@ class Pipeline:
         return Request(call, channel, name, self.describe, refuse)
 
     def canonical(self, name: str) -> str:
-        """The name of a tool without a version, unless a tool has that very name."""
+        """The name of a tool without its version, unless a tool has exactly this name."""
         if "@" not in name:
             return name
         entry = self._tools.get(name)
@@ -358,7 +358,7 @@ class Pipeline:
         if kind in ("resources", "templates"):
             return self._at(key)
         if kind == "tools" and "@" not in key and (wanted := asked_for(call.meta)) is not None:
-            key = joined(key, wanted)  # of the tools registered here it is in the name already
+            key = joined(key, wanted)  # for tools of this server the name contains it already
         found = None if composition is None else composition.component(kind, key)
         if found is None:
             version = split(key)[1] if kind == "tools" and key != request.name else None
@@ -366,7 +366,7 @@ class Pipeline:
         return self._shown(kind, found.name, found)
 
     def _at(self, uri: str) -> Component:
-        """What is read at ``uri``."""
+        """The component that is read at ``uri``."""
         dispatcher, found = self._dispatcher, self._dispatcher.registry.find_resource(uri)
         if found is not None:
             entry = found[0]
@@ -380,7 +380,7 @@ class Pipeline:
         return self._shown("resources", other.name, other)
 
     def of_tool(self, tool: RegisteredTool) -> Component:
-        """A tool that is registered here."""
+        """The component of a tool of this server."""
         name = tool.definition.name
         versioned = frozenset[str]() if tool.version is None else frozenset({joined(name, tool.version)})
         component = Component(
@@ -389,14 +389,14 @@ class Pipeline:
         return self._shown("tools", name, component)
 
     def of_entry(self, kind: ListName, entry: Any) -> Component:
-        """Something that is registered here."""
+        """The component of an entry of this server."""
         if kind == "tools":
             return self.of_tool(entry)
         component = Component(entry.name, _SINGULAR[kind], tags=entry.tags, definition=entry.definition)
         return self._shown(kind, entry.name, component)
 
     def of_definition(self, kind: ListName, key: str, definition: Any, origin: str = "") -> Component:
-        """Something of others, as its definition describes it; ``key`` is its name with its version, or its URI."""
+        """The component of a mounted definition. ``key`` is its name with its version, or its URI."""
         if kind != "tools":
             component = Component(
                 key, _SINGULAR[kind], None, tags_of(definition), origin, definition=definition
@@ -408,7 +408,7 @@ class Pipeline:
         return self._shown(kind, name, component)
 
     def listed(self, kind: ListName) -> Iterable[tuple[Any, Rights]]:
-        """What a list shows of what is registered here, and to whom."""
+        """The definitions that a list shows, with their access rights."""
         admits = self.admits
         of = partial(self.of_entry, kind)
         return self._dispatcher.registry.table(kind).shown(
@@ -416,13 +416,13 @@ class Pipeline:
         )
 
     def filters(self, kind: ListName) -> bool:
-        """Whether a middleware has a say in lists of ``kind``, beside `Middleware.admits`."""
+        """Whether middleware filters lists of ``kind``, apart from `Middleware.admits`."""
         return bool(self._list_hooks(kind))
 
     async def filtered(
         self, kind: ListName, call: Call, entries: Sequence[Any]
     ) -> tuple[Sequence[Any], bytes]:
-        """What middleware leaves of a whole list that is shown elsewhere, and a digest of it."""
+        """A list of another server after the middleware has filtered it, and its digest."""
         hooks = self._list_hooks(kind)
         if not hooks:
             return entries, b""
@@ -459,10 +459,10 @@ class Pipeline:
     # --- authorize ------------------------------------------------------------------------------------------
 
     def authorize(self, request: Request) -> None:
-        """Check that the caller may use a tool, where its handler does not get to check it.
+        """Check that the caller may use a tool, where the handler does not check it.
 
         Raises:
-            ProtocolError: they may not.
+            ProtocolError: the caller may not use it.
         """
         call, composition = request.call, self._dispatcher.registry.composition
         if self.admits is not None and not self.admits(request.component):
@@ -475,7 +475,7 @@ class Pipeline:
             raise _not_found(request)
 
     def rights_to(self, uri: str) -> Rights:
-        """Who may use a resource: one decision for reading it, subscribing to it and hearing of it."""
+        """The access rights of a resource, for reading it, subscribing to it and notifying of changes."""
         dispatcher = self._dispatcher
         if self.admits is not None and not self.admits(self._at(uri)):
             return DENY_ALL
@@ -509,7 +509,7 @@ class Pipeline:
     async def _run_last(self, request: Request) -> Struct | Raw:
         call = request.call
         if request.becomes_task:
-            await request.channel.continue_as_task()  # from here on it is a task: the client gets its id
+            await request.channel.continue_as_task()  # the client gets the id of the task
         if request.run is not None:
             return await request.run(request)
         if request.task is not None:
@@ -518,12 +518,12 @@ class Pipeline:
 
 
 async def _relocating(chain: Next, relocated: Callable[[Call, Any], Any], request: Request) -> Struct | Raw:
-    """The result with the addresses that clients know."""
+    """The result with the URIs that clients see."""
     return relocated(request.call, await chain(request))
 
 
 def _kind_of(call: Call) -> ListName | None:
-    """What kind of component a call is about."""
+    """The kind of component that a call refers to."""
     if call.method != _COMPLETE:
         return _KINDS.get(call.method)
     ref = call.params.ref
@@ -533,7 +533,7 @@ def _kind_of(call: Call) -> ListName | None:
 
 
 def _not_found(request: Request) -> ProtocolError:
-    """The component may not be used: to the client it does not exist."""
+    """The error for a component that the caller may not use: it looks as if it did not exist."""
     if request.method == _COMPLETE:
         return ProtocolError("completion_not_found", f"nothing to complete for {request.name[:NAME_ECHO]!r}")
     kind = _SINGULAR[_KINDS[request.method]]

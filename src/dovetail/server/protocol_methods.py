@@ -1,7 +1,7 @@
-"""The protocol's own methods: the handshake, discovery, lists, log level, completion, subscriptions.
+"""The methods of the protocol: the handshake, discovery, lists, log level, completion, subscriptions.
 
-Each takes a call and its channel and returns the result; `Server.methods` is the table they live in, and a
-place for extensions to add theirs.
+Each takes a call and its channel and returns the result. `Dispatcher.find_handler` looks them up; extensions add
+methods of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .dispatcher import Dispatcher
 
 BUSY_SECONDS: Final = 5.0
-"""When a peer is asked to come back that found others holding too much."""
+"""``retry_after`` of a request that was refused because other clients use the whole capacity, in seconds."""
 
 Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 
@@ -43,11 +43,11 @@ _LISTS: Final[Mapping[ListName, tuple[str, Callable[[list[Any]], m.PaginatedResu
     "templates": ("resources/templates/list", m.ListResourceTemplatesResult),
     "prompts": ("prompts/list", m.ListPromptsResult),
 }
-"""By the name of its table: the method that asks for a list, and the result that shows it."""
+"""By the name of the table: the list method, and its result type."""
 
 
 class ProtocolMethods:
-    """The methods of the protocol that every server has."""
+    """The protocol methods that every server has."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -74,11 +74,11 @@ class ProtocolMethods:
         }
 
     def changed(self, kind: Changed) -> None:
-        """Drop the pages of a list that is another one now."""
+        """Discard the cached pages of a list that has changed."""
         for name in ("resources", "templates") if kind == "resources" else (kind,):
             self._lists[name].changed()
 
-    # The handshake and its successor
+    # The handshake and discovery
 
     async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
         dispatcher = self._dispatcher
@@ -109,7 +109,7 @@ class ProtocolMethods:
         return m.Result()
 
     async def shutdown(self, call: Call, channel: Channel) -> m.Result:
-        """End this session: nothing more is admitted, what runs may finish, then the driver closes."""
+        """End this session: refuse new requests and let running ones finish. Then the driver closes it."""
         session = call.session
         if session is not None and "drain" in phases.TRANSITIONS[session.phase]:
             phases.advance(session, "drain")
@@ -124,7 +124,7 @@ class ProtocolMethods:
         return result
 
     async def _page(self, name: ListName, call: Call, channel: Channel) -> Raw:
-        """One page of a list: of what is registered, mounted here and left by the views."""
+        """One page of a list: registered and mounted components, as the views show them."""
         transforms, composition = self._dispatcher.registry.transforms, self._dispatcher.registry.composition
         if transforms is not None and transforms.lists(name):
             return await transforms.page(name, call, channel)
@@ -181,7 +181,7 @@ class ProtocolMethods:
             dispatcher.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 
     def _referred(self, ref: Any, key: str) -> Registered | None:
-        """What a completion is for: it follows the rights of that."""
+        """The component of a completion reference; its access rights apply."""
         register = self._dispatcher.registry
         if isinstance(ref, m.ResourceTemplateReference):
             found = register.find_resource(key)
@@ -191,7 +191,9 @@ class ProtocolMethods:
         return register.prompts.entries.get(key)
 
     def _named(self, key: str) -> list[tuple[ListName, Registered]]:
-        """All that has this name: a completer is found by it, whatever a client says that it names."""
+        """All components with this name: the completer is found by name alone, whatever type the client's reference
+        has.
+        """
         table = self._dispatcher.registry.table
         return [(kind, table(kind).entries[key]) for kind in _LISTS if key in table(kind).entries]
 
@@ -214,10 +216,10 @@ class ProtocolMethods:
         return await _saved(call)
 
     async def watch(self, uri: str, call: Call) -> None:
-        """Somebody wants to hear of ``uri``.
+        """Subscribe a client to ``uri``.
 
         Raises:
-            ProtocolError: it cannot be an address, or is none for them.
+            ProtocolError: it is not a valid URI, or the client cannot see it.
         """
         dispatcher = self._dispatcher
         if dispatcher.registry.transforms is not None:
@@ -256,15 +258,15 @@ class ProtocolMethods:
 
     @staticmethod
     def _subscriber(call: Call) -> Subscriber | None:
-        """Who subscribes. A legacy call without a lasting session has nobody to be told later."""
+        """The subscriber of a call; None for a legacy call without a session, which could not be notified later."""
         return None if call.session is None else call.session.subscriber
 
     async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
-        """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
+        """Acknowledge the subscription, then forward notifications until the client disconnects or the server stops."""
         dispatcher = self._dispatcher
         if (
             dispatcher.subscriptions.listening >= dispatcher.limits.max_streams
-        ):  # HTTP has looked before, and has others to count
+        ):  # the HTTP server has checked its own limit before
             raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
         honoured = grant(
             call.params.notifications, dispatcher.capabilities, call.capabilities, dispatcher.limits
@@ -284,8 +286,7 @@ class ProtocolMethods:
         try:
             await dispatcher.subscriptions.listen_until_stopped()
         except asyncio.CancelledError:
-            # The driver ends a connection by cancelling what is not cancelled by its client: that is an
-            # orderly end.
+            # The driver closes a connection by cancelling the remaining requests. A listen request then ends normally.
             if call.cancelled:
                 raise
         finally:
@@ -294,7 +295,7 @@ class ProtocolMethods:
 
 
 async def _saved(call: Call) -> m.Result:
-    """The answer to a change of the session, once that is kept where sessions are."""
+    """The response to a change of the session, after the session is stored."""
     if call.session is not None and call.session.save is not None:
         await call.session.save()
     return m.Result()

@@ -1,12 +1,12 @@
-"""Resources ready to register: a text, a file, a folder, what another server has at a URL.
+"""Ready-made resource readers: a text, a file, a folder, or the content of a URL.
 
 ```python
 server.add_resource("docs://readme", FileResource("README.md"))
 server.add_resource("docs://{+path}", FolderResource("docs"))
 ```
 
-Each is a reader like any function: it runs in a worker thread, and options such as ``mime_type`` or ``scopes`` are
-given where it is registered.
+Each is a reader like any function: it runs in a worker thread. Options such as ``mime_type`` or ``scopes`` are set at
+registration.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .media import File
 FILE_BYTES: Final = 16 << 20
 """The largest file or response that is read by default, in bytes."""
 NAMES_SHOWN: Final = 1000
-"""Names listed of one folder."""
+"""The maximum of names in the listing of a folder."""
 
 
 class _Found(File):
-    """A file that travels as text whenever it is text."""
+    """A file that is sent as text whenever its bytes are text."""
 
     def contents(self, uri: str) -> ResourceContents:
         if is_text(self.data):
@@ -45,7 +45,7 @@ def _found(data: bytes, name: str, mime_type: str | None = None) -> _Found:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether ``data`` can travel as text and come out the same."""
+    """Whether ``data`` can be sent as text without a change."""
     try:
         return "\0" not in data.decode()
     except UnicodeDecodeError:
@@ -53,7 +53,7 @@ def is_text(data: bytes) -> bool:
 
 
 class TextResource:
-    """A text that stands in the program."""
+    """A constant text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -64,10 +64,10 @@ class TextResource:
 
 
 class FileResource:
-    """One file, read whenever somebody asks; at most ``limit`` bytes.
+    """One file of at most ``limit`` bytes, read on every request.
 
     Raises:
-        RegistrationError: there is no such file.
+        RegistrationError: the file does not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limit: int = FILE_BYTES) -> None:
@@ -86,14 +86,14 @@ class FileResource:
 
 
 class FolderResource:
-    """Every file below a folder, under a template with ``{+path}``; a folder itself is read as the names in it.
+    """Every file below a folder, under a template with ``{+path}``; reading a folder returns the names in it.
 
-    Nothing outside is ever read: no link is followed, on the way or at its end, and each part of a path is opened
-    within the one before, so that it does not help to swap a folder for a link meanwhile. Names that begin with a
-    dot are not there unless ``hidden``.
+    No file outside the folder is ever read. Symbolic links are not followed, and each part of a path is opened relative
+    to the one before, so replacing a folder by a link during the read does not help an attacker. Names that begin with
+    a dot are hidden unless ``hidden``.
 
     Raises:
-        RegistrationError: there is no such folder.
+        RegistrationError: the folder does not exist.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FolderResource:
         return {"names": names[:NAMES_SHOWN], "more": len(names) > NAMES_SHOWN}
 
     def _open(self, parts: list[str]) -> int:
-        """The last of ``parts``, opened. Raises OSError or ValueError for what is not there, or not ours to show."""
+        """Open the last of ``parts``. Raises OSError or ValueError if it does not exist or is not allowed."""
         if any(part in (".", "..") or "\\" in part or "\0" in part for part in parts):
             raise ValueError(parts)
         if not self.hidden and any(part.startswith(".") for part in parts):
@@ -137,13 +137,13 @@ class FolderResource:
 
 
 class UrlResource:
-    """What another server has at ``url``, fetched whenever somebody asks; at most ``limit`` bytes.
+    """The content of ``url``, fetched on every request; at most ``limit`` bytes.
 
-    Redirects are followed, but to no address that is more private than that of ``url``; ``headers`` go to its origin
-    only. Everything together may take ``timeout`` seconds. It needs the extra ``http``.
+    Redirects are followed, except to addresses more private than that of ``url``. ``headers`` are sent to its origin
+    only. The whole fetch may take ``timeout`` seconds. It needs the extra ``http``.
 
     Raises:
-        RegistrationError: it is no http or https URL.
+        RegistrationError: ``url`` is not an http or https URL.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ def _media_type(header: str | None) -> str | None:
 
 
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""A pipe in the folder must not keep a worker waiting for its writer."""
+"""O_NONBLOCK: a FIFO in the folder must not block a worker until its writer opens it."""
 
 
 def _read(descriptor: int, limit: int) -> bytes:

@@ -1,8 +1,8 @@
-"""Sources that are watched while the server runs: whoever subscribed hears ``resources/updated`` when one has changed.
+"""Watched sources: notifies subscribers with ``resources/updated`` when a source has changed.
 
-One loop looks at everything that is due, ten times a second at most, and tells all that changed since its last turn at
-once: however often something changes, its subscribers hear of it once in that time. Each process watches for its own
-subscribers, so what is seen here is told to no other process. Files are looked at in a worker thread.
+One loop checks all sources that are due, at most ten times per second, and reports all changes of one pass together:
+however often a source changes, its subscribers are notified once per pass. Each process watches for its own
+subscribers, so changes are not sent to other processes. Files are checked in a worker thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..drivers.heartbeat import repeat
 from .subscriptions import WATCH_SECONDS
 
 WATCHED_FILES: Final = 10_000
-"""Files of one folder that are watched."""
+"""The maximum of watched files in one folder."""
 
 log = logging.getLogger("dovetail.server")
 
@@ -31,7 +31,7 @@ Source = str | os.PathLike[str] | Callable[[], Any]
 
 
 class Watch:
-    """One watched source: a file, a folder, or a function whose value is compared with the one before."""
+    """A watched source: a file, a folder, or a function whose value is compared with the previous one."""
 
     def __init__(self, uri: str, source: Source, interval: float) -> None:
         self.uri = uri
@@ -42,23 +42,23 @@ class Watch:
         self._last: Any = _UNKNOWN
 
     def differences(self, seen: Any) -> set[str]:
-        """What has changed since the look before; the first one only takes notice."""
+        """The changes since the previous check; the first check only records the state."""
         before, self._last = self._last, seen
         if before is _UNKNOWN or before == seen:
             return set()
         if not (isinstance(before, _Folder) and isinstance(seen, _Folder)):
             return {self.uri}
-        # Whoever subscribed to the folder hears of what lies in it, too.
+        # Subscribers of the folder are also notified of changes to its files.
         names = {name for name in before.keys() | seen.keys() if before.get(name) != seen.get(name)}
         return {f"{self.uri.rstrip('/')}/{quote(name)}" for name in names}
 
 
 class _Folder(dict[str, tuple[int, ...] | None]):
-    """The files of a folder."""
+    """The state of the files in a folder."""
 
 
 class Watches:
-    """Everything one server watches."""
+    """All watched sources of one server."""
 
     def __init__(self, hub: SubscriptionHub, run: Callable[..., Awaitable[Any]]) -> None:
         self._hub, self._run_function = hub, run
@@ -109,12 +109,12 @@ class Watches:
         try:
             self._changed |= watch.differences(await self._run_function(watch.look))
         except Exception:
-            log.exception("the source of %s could not be looked at", watch.uri)
-            watch.due += watch.interval * 10  # it is not worth a report each time
+            log.exception("the source of %s could not be checked", watch.uri)
+            watch.due += watch.interval * 10  # check less often, so that the log is not flooded
 
 
 def _seen(path: Path) -> Any:
-    """What tells a file or folder from what it was before; None when there is none."""
+    """The state of a file or folder to compare; None if it does not exist."""
     if not path.is_dir():
         return _stamp(path)
     with os.scandir(path) as entries:

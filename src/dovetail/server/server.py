@@ -96,11 +96,11 @@ class Server:
     dispatcher: Dispatcher
     """Takes calls through the pipeline; what transports serve."""
     subscriptions: Subscriptions
-    """Who is notified of changes."""
+    """Notifies clients of changes."""
     lifecycle: Lifecycle
     """Starts and stops the server; has its store and its workers."""
     health: Health
-    """What the server needs to work: `Health.add` adds a check. ``/readyz`` reports it."""
+    """Health checks: `Health.add` adds one. ``/readyz`` reports them."""
 
     def __init__(
         self,
@@ -573,7 +573,7 @@ class Server:
         finally:
             await self.lifecycle.stop()
 
-    # --- what it is -----------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -639,7 +639,7 @@ class Server:
         return workarounds.applies(name)
 
     def _use_store(self, store: Store, keep_keys: bool) -> None:
-        from ..cluster import store_lifecycle  # a server without a store does without it
+        from ..cluster import store_lifecycle  # loaded with the first server that has a store
         from ..cluster.idempotency import IdempotentCalls
 
         dispatcher = self.dispatcher
@@ -670,7 +670,7 @@ class Server:
 
 
 class _Watched:
-    """A server as `Health` sees it."""
+    """The view that `Health` has of a server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -724,7 +724,7 @@ def _lifespan(lifespan: Life | Sequence[Life] | None, server: Server) -> Enter |
 
 def _checked(auth: Any) -> Any:
     if auth is not None:
-        from ..auth.server.verifier import as_verifier  # a server without auth does without it
+        from ..auth.server.verifier import as_verifier  # loaded with the first server that has auth
 
-        as_verifier(auth)  # what is no verifier is an error here, not where it is served
+        as_verifier(auth)  # report an invalid verifier here, not when the server starts
     return auth

@@ -75,7 +75,7 @@ def _options(dispatcher: Dispatcher, transport: str, options: Mapping[str, Any])
     """The options of a transport. Limits by erlmcp's names are set on the server."""
     others = dict(options)
     for name in [name for name in options if name.endswith("_size_limit")]:
-        from ..wire.dialects.erlmcp import ERLMCP  # a server without a dialect does without it
+        from ..wire.dialects.erlmcp import ERLMCP  # loaded with the first server that has this dialect
 
         if name in ERLMCP.config_keys:
             where, members = ERLMCP.config_keys[name]
@@ -109,7 +109,7 @@ def _module(transport: str) -> Any:
 
 
 class _Listener(NullWriter):
-    """Gives the notifications that come before the reply to a callable."""
+    """Passes the notifications sent before the reply to a callable."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
         self._take = take

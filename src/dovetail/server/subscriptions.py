@@ -1,7 +1,7 @@
-"""`Subscriptions`: who is notified of changes, and of what.
+"""`Subscriptions`: notifies clients of changes.
 
-Legacy sessions and ``subscriptions/listen`` streams are subscribers of one `SubscriptionHub`. A change may be reported
-from a worker thread; subscribers are notified on the event loop they live on.
+Legacy sessions and ``subscriptions/listen`` streams are subscribers of one `SubscriptionHub`. Any thread may report a
+change; subscribers are notified on their own event loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 WATCH_SECONDS: Final = 0.1
-"""Seconds between two looks at a watched source, at least; changes in that time are reported once."""
+"""The minimum interval between two checks of a watched source; changes in between are reported once."""
 
 
 class Subscriptions:
@@ -31,40 +31,40 @@ class Subscriptions:
 
     def __init__(self, limits: Limits, run: Callable[..., Awaitable[Any]]) -> None:
         self.hub = SubscriptionHub(limits)
-        """The register of subscribers."""
+        """The table of subscribers."""
         self.session_listeners: list[Callable[[Session], None]] = []
-        """Called with each legacy session that begins."""
+        """Called with each new legacy session."""
         self.roots_changed: Callable[[Session], Any] | None = None
         """The handler that `on_roots_changed` has registered."""
         self._run = run
         self._listening: set[asyncio.Future[None]] = set()
         self._watches: Watches | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop of the subscribers; known once the server has started, or there is a subscriber."""
+        """The event loop of the subscribers; known once the server has started or has a subscriber."""
 
     @property
     def listening(self) -> int:
         """The number of ``subscriptions/listen`` streams that are open."""
         return len(self._listening)
 
-    # --- news -----------------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------
 
     def publish(self, news: PublishedChange) -> None:
-        """Notify subscribers, on their event loop; from any thread."""
+        """Notify subscribers on their event loop; callable from any thread."""
         if self._loop is None or self._loop is _running_loop():
             self.hub.publish(news)
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.hub.publish, news)
 
     def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Notify everyone who subscribed to ``uri``, or to a folder that contains it."""
+        """Notify all subscribers of ``uri``, or of a folder that contains it."""
         members = None if metadata is None else {VENDOR + "metadata": dict(metadata)}
         self.hub.publish_resource_updated(uri, members)
 
     def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
         """`Server.watch`."""
         if self._watches is None:
-            from .resource_watcher import Watches  # most servers watch nothing
+            from .resource_watcher import Watches  # loaded with the first watched source
 
             self._watches = Watches(self.hub, self._run)
             if self._loop is not None and not self._loop.is_closed():
@@ -82,7 +82,7 @@ class Subscriptions:
     # --- starting and stopping ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Notify on the running event loop from now on, and watch the sources."""
+        """Start to notify on the running event loop, and to watch the sources."""
         self._loop = asyncio.get_running_loop()
         if self._watches is not None:
             self._watches.start()
@@ -99,7 +99,7 @@ class Subscriptions:
                 future.set_result(None)
 
     async def listen_until_stopped(self) -> None:
-        """Wait until `end_listening`."""
+        """Wait for `end_listening`."""
         self._loop = asyncio.get_running_loop()
         future = self._loop.create_future()
         self._listening.add(future)
@@ -111,7 +111,9 @@ class Subscriptions:
     # --- legacy sessions ------------------------------------------------------------------------------------
 
     def session_opened(self, session: Session, offered: ServerCapabilities) -> None:
-        """A legacy session begins: from ``initialized`` on it is notified of changes to what it was ``offered``."""
+        """A legacy session begins: after ``initialized`` it is notified of changes that its ``offered`` capabilities
+        cover.
+        """
         silent = {
             f"notifications/{kind}/list_changed"
             for kind in LIST_KINDS
@@ -136,7 +138,7 @@ class Subscriptions:
             session.wake_waiting()
 
     def session_recovered(self, session: Session, *, lately: bool = False) -> None:
-        """No process has watched a legacy session for some time: repeat what it may have missed."""
+        """A legacy session was without a process for some time: repeat notifications that it may have missed."""
         if session.subscriber is not None:
             self.hub.refresh(session.subscriber, lately=lately)
 
@@ -151,4 +153,4 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return None  # a worker thread
+        return None  # called from a worker thread

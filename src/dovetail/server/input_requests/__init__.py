@@ -1,4 +1,4 @@
-"""Questions to the client: `ask` puts them in both eras, `questions` says which there are, `forms` makes their schemas.
+"""Input requests to the client on every revision: elicitation, sampling and roots.
 
-Start with `ask`.
+Start with `client_requests`. `request_kinds` has the kinds of requests, `elicitation_forms` their schemas.
 """

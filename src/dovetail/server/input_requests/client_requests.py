@@ -1,9 +1,9 @@
-"""One way to ask the client, for both eras.
+"""Send input requests to the client and wait for the answers, on legacy and modern revisions.
 
-On a legacy connection a question is a request on the stream of the call, and the handler simply waits. On
-2026-07-28 the call ends with ``input_required`` and the handler runs again from the top when the client
-repeats the call: a question that has its answer returns at once, one that has none is noted and unwinds the
-handler. Which of the two happens is decided once per call, in `asking_for`; handlers see no difference.
+On a legacy revision an input request is a JSON-RPC request on the stream of the call, and the handler waits. On
+2026-07-28 the call ends with ``input_required``, and the handler runs again from the start when the client repeats the
+call. A request that has its answer then returns at once; one without is recorded and unwinds the handler. `asking_for`
+chooses between the two once per call. Handlers see no difference.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ELICIT: Final = "elicitation/create"
 
 
 class Unwind(BaseException):
-    """Leaves a handler whose question has no answer yet.
+    """Leaves a handler whose input request has no answer yet.
 
-    A BaseException, so that ``except Exception`` in a handler does not take it for a failure. Code that
-    catches it all the same changes nothing: a call with open questions always ends with ``input_required``.
+    It is a BaseException, so that ``except Exception`` in a handler does not catch it. Code that catches it anyway
+    changes nothing: a call with unanswered input requests always ends with ``input_required``.
     """
 
 
@@ -50,10 +50,10 @@ class InputRejected(ProtocolError):
 
 
 class InputRequired(Result):
-    """Returned by a handler that keeps its own account of the rounds, in place of ``await ctx.elicit(…)``.
+    """Returned by a handler that manages the rounds itself, instead of ``await ctx.elicit(…)``.
 
-    ``requests`` are questions by key: ``Elicit(…)``, ``Sample(…)``, or dictionaries as on the wire. The
-    client is asked them all; then the handler runs again and finds the answers, as plain dictionaries, in
+    ``requests`` are input requests by key: ``Elicit(…)``, ``Sample(…)``, or dictionaries as on the wire. The client
+    answers all of them. Then the handler runs again. It finds the answers, as plain dictionaries, in
     ``ctx.input_responses`` under the same keys, and ``state`` in ``ctx.request_state``.
     """
 
@@ -65,7 +65,7 @@ class InputRequired(Result):
 
 
 class PlainQuestion(Question[Any]):
-    """A question of an `InputRequired`: its answer stays as plain as JSON."""
+    """An input request of an `InputRequired`: its answer stays plain JSON."""
 
     def __init__(self, request: InputRequest, key: str | None) -> None:
         super().__init__(request, key)
@@ -76,11 +76,11 @@ class PlainQuestion(Question[Any]):
 
 
 class Asking(Protocol):
-    """What one run of a handler may ask, and what it knows already."""
+    """The input requests of one run of a handler, and the answers known so far."""
 
     @property
     def open(self) -> bool:
-        """A question went out of this run without an answer: whatever the handler did next does not count."""
+        """An input request of this run has no answer: the result of the handler does not count."""
         ...
 
     @property
@@ -90,40 +90,40 @@ class Asking(Protocol):
     def handler_state(self) -> Any: ...
 
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        """The answers, in order. All questions are put before the first answer is waited for."""
+        """Send all requests, then return the answers in order."""
         ...
 
     def ask_one(self, question: Question[Any]) -> Coroutine[Any, Any, Any]:
-        """The answer to the only question, which is what nearly every handler has."""
+        """Send one request and return its answer: the common case."""
         ...
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
 
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
-        """The result for a handler that returned ``required``; None to run it again at once."""
+        """The result for a handler that returned ``required``; None to run the handler again at once."""
         ...
 
     def result(self) -> InputRequiredResult:
-        """The result of a run that left questions open."""
+        """The result of a run with unanswered input requests."""
         ...
 
 
 def asking_for(dispatcher: Dispatcher, call: Call, channel: Channel) -> Asking:
-    """How the handler of ``call`` asks.
+    """Choose how the handler of ``call`` sends input requests.
 
     Raises:
-        ProtocolError: of kind ``invalid_request_state``, whatever is wrong with it.
+        ProtocolError: of kind ``invalid_request_state``, for every fault of the request state.
     """
     own: Asking | None = channel.asking
     if own is not None:
-        return own  # a task asks in its own way
+        return own  # the channel of a task has an implementation of its own
     if call.revision.modern:
         return ModernAsking(dispatcher, call)
     return LegacyAsking(dispatcher, call, channel)
 
 
 class LegacyAsking:
-    """Questions are requests of our own, on the stream of the call."""
+    """Input requests are JSON-RPC requests of the server, on the stream of the call."""
 
     asker = "call"
 
@@ -175,14 +175,14 @@ class LegacyAsking:
 
     def _count_round(self) -> None:
         if not self._rounds:
-            raise Refusal(1004, message=f"this {self.asker} has asked its client too often")
+            raise Refusal(1004, message=f"this {self.asker} has sent too many input requests to its client")
         self._rounds -= 1
 
     def result(self) -> InputRequiredResult:
-        raise AssertionError("a legacy call leaves no question open")
+        raise AssertionError("a legacy call never ends with unanswered input requests")
 
     async def _ask_together(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        """The answers, in order. None is asked if one of them cannot be."""
+        """Send all requests, or none if the client does not support one; return the answers in order."""
         for question in questions:
             self._checked(question)
         asked = [asyncio.ensure_future(self.ask_one(question)) for question in questions]
@@ -195,7 +195,7 @@ class LegacyAsking:
             raise
 
     def _checked(self, question: Question[Any]) -> Any:
-        """The params of a question the client can be asked."""
+        """The params of a request that the client supports."""
         asked, call = question.put, self._call
         need = asked.need
         if METHODS[asked.method].since > call.revision.index or not call.capabilities.has(need):
@@ -204,16 +204,16 @@ class LegacyAsking:
 
 
 class ModernAsking:
-    """Questions end the call; their answers come with its repetition."""
+    """Input requests end the call; the client repeats the call with the answers."""
 
     def __init__(self, dispatcher: Dispatcher, call: Call) -> None:
         self._runner: HandlerRunner = dispatcher.runner
         self._call = call
         self.open = False
         self._steps = None
-        state = getattr(call.params, "request_state", UNSET)  # completions have none: they cannot ask
+        state = getattr(call.params, "request_state", UNSET)  # completions have no request state
         if dispatcher.lifecycle.store is not None and state is not UNSET:
-            from ...cluster.stored_steps import steps_of  # the same answers may arrive twice, anywhere
+            from ...cluster.stored_steps import steps_of  # a client may repeat the call to another worker
 
             self._steps = steps_of(dispatcher, dispatcher.lifecycle.store, call)
         self._rounds = InputRounds(
@@ -289,14 +289,14 @@ def _request(request: Question[Any] | InputRequest | Mapping[str, Any]) -> Input
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON knows it."""
+    """``value`` as plain JSON data."""
     return msgspec.json.decode(encode(value))
 
 
 def revive(memo: Any, function: Callable[..., Any]) -> Any:
-    """What a step returned, as its function's annotation says; without one, as JSON has it.
+    """Decode the stored result of a step as the return annotation of its function; without one, as plain JSON.
 
-    The first run gets it the same way as the later ones, so that no handler works only until it is run again.
+    The first run decodes it too, so that a handler does not behave differently when it is run again.
     """
     try:
         kind = typing.get_type_hints(function).get("return", Any)

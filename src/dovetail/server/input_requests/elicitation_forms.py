@@ -1,4 +1,4 @@
-"""Forms: the flat schema an elicitation sends, made from a type, and the answer read back into that type.
+"""Elicitation forms: the flat schema made from a type, and the answer decoded as that type.
 
 The specification allows one level of fields: text, numbers, booleans, a choice, several choices. A scalar
 type, a ``Literal`` or a list of choices becomes a form with the single field ``value``.
@@ -35,12 +35,12 @@ _KEYWORDS: Final[dict[str, frozenset[str]]] = {
     "boolean": _TEXT,
     "array": _TEXT | {"minItems", "maxItems", "items"},
 }
-"""What each kind of field may say; the rest is checked by us when the answer comes."""
+"""Keywords that each kind of field may use in a form. The server checks all others when the answer arrives."""
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 
 
 class Form(Struct, frozen=True, eq=False):
-    """A schema to send, and how to read the content that comes back."""
+    """A schema to send, and the decoder of the content that is received."""
 
     schema: dict[str, Any]
     read: Callable[[dict[str, Any]], Any]
@@ -48,11 +48,10 @@ class Form(Struct, frozen=True, eq=False):
 
 
 def form_of(kind: Any) -> Form:
-    """The form that asks for ``kind``: a type, a raw JSON Schema, a list of choices, or None for plain
-    consent.
+    """The form for ``kind``: a type, a raw JSON Schema, a list of choices, or None for plain consent.
 
     Raises:
-        TypeError: it does not fit into one level of fields; the message says which field.
+        TypeError: it does not fit into one level of fields; the message names the field.
     """
     if isinstance(kind, type):
         return _form_of_type(kind)
@@ -75,9 +74,9 @@ def _form_of_type(kind: Any) -> Form:
     try:
         node = schemas.prepare(kind)
     except RegistrationError as error:
-        raise TypeError(f"{kind!r} cannot be asked for in a form: {error.message}") from None
+        raise TypeError(f"{kind!r} cannot be an elicitation form: {error.message}") from None
     root = schemas.document(node.schema)
-    # Not strict, as in pydantic: forms are often filled in as text. `msgspec.convert` would take three times as long.
+    # Not strict, as in pydantic: clients often fill in forms as text. `msgspec.convert` would take three times as long.
     decode = msgspec.json.Decoder(node.type, strict=False, dec_hook=hook).decode
     read: Callable[[Any], Any] = getattr(kind, "model_validate", None) or (
         lambda value: decode(encode(value))

@@ -1,7 +1,6 @@
-"""Questions a handler may put to the client, and the answers it gets.
+"""Input requests that a handler can send, and the decoded answers.
 
-A question knows its request and how to read the result. When and how it is asked
-is `asking.py`'s business.
+A `Question` has its request and decodes the result. `client_requests` sends it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ QUESTION_LENGTH: Final = 1024
 
 
 SAMPLE_TOKENS: Final = 1024
-"""Tokens a client's model is asked for at most, unless the handler says otherwise."""
+"""The default of ``max_tokens`` for sampling."""
 
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")
@@ -36,7 +35,7 @@ Preferences = m.ModelPreferences | Mapping[str, Any] | str | Sequence[str]
 
 
 class Accepted(Generic[T]):
-    """The user agreed; ``data`` is what they filled in."""
+    """The user accepted; ``data`` has the values of the form."""
 
     __slots__ = ("data",)
     action: Literal["accept"] = "accept"
@@ -49,7 +48,7 @@ class Accepted(Generic[T]):
 
 
 class Declined:
-    """The user did not agree: ``action`` is "decline" (a no) or "cancel" (closed without an answer)."""
+    """The user did not accept: ``action`` is "decline" (an explicit no) or "cancel" (dismissed without an answer)."""
 
     __slots__ = ("action",)
     data: ClassVar[None] = None
@@ -62,7 +61,7 @@ class Declined:
 
 
 class Sampled:
-    """What the client's model said. ``content`` is always a list of blocks; ``text`` joins the text ones."""
+    """The result of sampling. ``content`` is always a list of blocks; ``text`` joins the text blocks."""
 
     __slots__ = ("content", "model", "role", "stop_reason")
 
@@ -84,7 +83,7 @@ class Sampled:
 
 
 class Question(Generic[A]):
-    """One thing to ask. Two questions with the same ``key`` in one call are the same question."""
+    """One input request. Two with the same ``key`` in one call are the same request."""
 
     method: str
 
@@ -97,16 +96,16 @@ class Question(Generic[A]):
         return self.put.request
 
     def rewritten(self, rewrite: Callable[[Any], Any]) -> Self:
-        """This question with other params."""
+        """A copy of this request with other params."""
         changed, request = copy.copy(self), self.put.request
         changed.put = prepare_input(msgspec.structs.replace(request, params=rewrite(request.params)))
         return changed
 
     def read(self, result: Any) -> A:
-        """What the handler gets for the decoded ``result``.
+        """Convert the decoded ``result`` for the handler.
 
         Raises:
-            RemoteProtocolError: of kind ``invalid_params``; the client answered something else.
+            RemoteProtocolError: of kind ``invalid_params``; the answer does not fit the request.
         """
         raise NotImplementedError
 
@@ -117,7 +116,7 @@ class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
     method = "elicitation/create"
 
     def __init__(self, message: str, schema: type[T] | Any = None, *, key: str | None = None) -> None:
-        # A handler that is run again asks the same thing again: that is made once.
+        # A handler that runs again sends the same form again: cache it.
         usual = isinstance(schema, type) and type(message) is str and len(message) <= QUESTION_LENGTH
         self._form: Form
         self._form, self.put = (_made_once if usual else _made)(message, schema)
@@ -142,7 +141,7 @@ _made_once = functools.lru_cache(maxsize=FORMS_KEPT)(_made)
 
 
 class ElicitUrl(Question["Accepted[None] | Declined"]):
-    """Ask the user to visit a URL: for secrets, payments, consent given elsewhere."""
+    """Ask the user to visit a URL: for secrets, payments, or consent on another site."""
 
     method = "elicitation/create"
 
@@ -155,7 +154,7 @@ class ElicitUrl(Question["Accepted[None] | Declined"]):
 
 
 class SampleOptions(TypedDict, total=False):
-    """Options of `Sample` and of ``ctx.sample``; what is None is not sent."""
+    """Options of `Sample` and of ``ctx.sample``; options that are None are not sent."""
 
     max_tokens: int
     system: str | None
@@ -170,14 +169,14 @@ class SampleOptions(TypedDict, total=False):
 
 
 class Sample(Question[Sampled]):
-    """Ask the client's model."""
+    """Request a completion from the client's model."""
 
     method = "sampling/createMessage"
 
     def __init__(self, messages: Messages, **options: Unpack[SampleOptions]) -> None:
         unknown = options.keys() - SampleOptions.__annotations__
         if unknown:
-            raise TypeError(f"a question to a model takes no {', '.join(sorted(unknown))}")
+            raise TypeError(f"Sample takes no option {', '.join(sorted(unknown))}")
         given: dict[str, Any] = {"max_tokens": SAMPLE_TOKENS, **options}
         key = given.pop("key", None)
         params = m.CreateMessageRequestParams(
@@ -196,7 +195,7 @@ class Sample(Question[Sampled]):
 
 
 class Roots(Question[list[m.Root]]):
-    """Ask which folders the client lets us know about."""
+    """Request the folders that the client exposes as roots."""
 
     method = "roots/list"
 
@@ -208,13 +207,11 @@ class Roots(Question[list[m.Root]]):
 
 
 def unfitting(method: str, error: Exception) -> RemoteProtocolError:
-    """The client's answer is not what was asked for; says where, never what stood there."""
-    # pydantic's own message repeats the input; its first line does not. So does msgspec's, for enumerations.
+    """The error for an answer of the wrong type. It names the location, never the value."""
+    # The message of pydantic repeats the input after its first line. msgspec does so for enumerations.
     text = explain(error) if isinstance(error, msgspec.ValidationError) else str(error)
     reason = text.splitlines()[0] if text else type(error).__name__
-    return RemoteProtocolError(
-        "invalid_params", f"the answer to {method} does not fit the question: {reason}"
-    )
+    return RemoteProtocolError("invalid_params", f"the response to {method} is not valid: {reason}")
 
 
 def _messages(messages: Messages) -> list[m.SamplingMessage]:
@@ -250,4 +247,4 @@ _MEMBERS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "stop_sequences": ("stop_sequences", list),
     "metadata": ("metadata", dict),
 }
-"""Options that the protocol calls or writes otherwise."""
+"""Options whose names differ in the protocol."""

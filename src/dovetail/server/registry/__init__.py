@@ -1,4 +1,4 @@
-"""How tools, resources, prompts and completions get into a server, and how their handlers are run.
+"""The registry of tools, resources, prompts and completions.
 
-Start with `decorators`; `register` holds the tables, `handlers` puts the guards around a function.
+Start with `registry`; `component_tables` holds the tables, `component_options` checks the options.
 """

@@ -1,4 +1,4 @@
-"""Completion of arguments: who completes which argument of which prompt, template or tool."""
+"""Completion of arguments of prompts, resource templates and tools."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...model import Completion
 from ..signatures.parameters import read_signature
 
 COMPLETIONS: Final = 100
-"""Values in one answer to ``completion/complete``, by the specification."""
+"""The specification's maximum of values in one response to ``completion/complete``."""
 
 
 class Completer(Struct, frozen=True, eq=False):
-    """One function, and which of its parameters gets what."""
+    """A completer function, and its parameters by role."""
 
     function: Callable[..., Any]
     value: str
@@ -24,7 +24,7 @@ class Completer(Struct, frozen=True, eq=False):
     context: str | None
 
     def keywords(self, value: str, given: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """What to call the function with."""
+        """The keyword arguments for the function."""
         keywords: dict[str, Any] = {self.value: value}
         if self.arguments is not None:
             keywords[self.arguments] = dict(given)
@@ -34,20 +34,20 @@ class Completer(Struct, frozen=True, eq=False):
 
 
 def completer_of(function: Callable[..., Any]) -> Completer:
-    """Which parameter gets what. Raises RegistrationError if the function takes no value."""
+    """Map the parameters of a completer. Raises RegistrationError if the function has no parameter for the value."""
     signature = read_signature(function)
     names = [parameter.name for parameter in signature.parameters]
     if not names or len(names) > 2:
         raise RegistrationError(
-            f"the completion {signature.name!r} takes the value typed so far"
-            " and, if it likes, the arguments already given"
+            f"the completion {signature.name!r} must take the value typed so far"
+            " and, optionally, the arguments already given"
         )
     arguments = names[1] if len(names) > 1 else None
     return Completer(signature.call, names[0], arguments, signature.context_parameter)
 
 
 def completion_of(value: Any) -> Completion:
-    """The answer for what a completer returned: a `Completion`, or a sequence of values or of (value, label)."""
+    """Convert the result of a completer: a `Completion`, or a sequence of values or of (value, label)."""
     if isinstance(value, Completion):
         if value.labels is not UNSET and len(value.labels) != len(value.values):
             raise ValueError(f"{len(value.values)} values have {len(value.labels)} labels: give one for each")

@@ -1,6 +1,6 @@
-"""What may be said about a tool, a resource or a prompt when it is registered, and the definitions made of it.
+"""The options of tools, resources and prompts at registration, and the definitions built from them.
 
-One place for decorators and ``add_*`` alike; a misspelt option is refused by name.
+Decorators and ``add_*`` share these checks. A misspelt option is refused by name.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ logger = logging.getLogger("dovetail.server")
 
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
-"""What 2025-11-25 and later recommend."""
+"""Names recommended by 2025-11-25 and later."""
 TaskSupport = Literal["forbidden", "optional", "required"]
 
 
 class Hints(TypedDict, total=False):
-    """What the specification says of annotations; others may be anything."""
+    """The annotations that the specification defines; other members are allowed."""
 
     title: str
     readOnlyHint: bool
@@ -55,7 +55,7 @@ class RightOptions(TypedDict, total=False):
     """Options that restrict who can use a component."""
 
     tags: Collection[str]
-    """Words for `Server.hide`, `Server.transform` and middleware to select components by."""
+    """Tags by which `Server.hide`, `Server.transform` and middleware select components."""
     scopes: Collection[str]
     """Scopes that a caller needs. Without them the component is not listed, and a call is refused with their names."""
     auth: Auth | None
@@ -69,7 +69,7 @@ class SharedOptions(RightOptions, total=False):
     name: str
     """The name; by default that of the function."""
     title: str | None
-    """A title for people."""
+    """A display title."""
     description: str | None
     """The description; by default the docstring of the function."""
     icons: Sequence[Icon | Mapping[str, Any]] | None
@@ -191,7 +191,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 
 
 def _check_kinds(options: Mapping[str, Any], what: str) -> None:
-    """Refuse an option of the wrong type by its name, in place of a failure in the middle of a call."""
+    """Refuse an option of the wrong type by its name, so that no call fails because of it later."""
     for option, value in options.items():
         kind, wanted = _KINDS.get(option, (object, ""))
         if value is None:
@@ -221,13 +221,13 @@ def _plain(name: Any) -> str:
 
 
 _HINTS: Final = {_plain(name): name for name in Hints.__annotations__}
-"""The annotations of the specification, by how they are misspelt."""
+"""The annotations of the specification, by the usual misspellings."""
 
 
 def read_rights(options: Mapping[str, Any], what: str, *, addressed: bool = False) -> Rights:
-    """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither.
+    """The access rights that ``scopes`` and ``auth`` define; none when both are missing.
 
-    ``addressed`` is what has a URI: its ``auth`` may take that and the arguments of the template, too.
+    ``addressed`` components have a URI: their ``auth`` may take it and the arguments of the template, too.
     """
     scopes: Collection[str] | None = options.get("scopes", ())
     auth = options.get("auth")
@@ -250,7 +250,7 @@ def _takes_address(auth: Callable[..., Any]) -> bool:
     """Whether a function takes the principal, the URI and the arguments, and not the principal alone."""
     try:
         parameters = inspect.signature(auth).parameters.values()
-    except (TypeError, ValueError):  # one that is written in C
+    except (TypeError, ValueError):  # a function written in C
         return False
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [one for one in parameters if one.kind in places and one.default is inspect.Parameter.empty]
@@ -268,21 +268,21 @@ def _allowed_at(
 
 
 def _allowed(auth: Callable[[Principal | None], Any], what: str, principal: Principal | None) -> bool:
-    """What the author's function says; one that fails, or has to be waited for, says no."""
+    """The result of the author's ``auth``; if it raises or returns an awaitable, access is denied."""
     try:
         said = auth(principal)
     except Exception:
-        logger.exception("auth of %s failed: nobody is let in", what)
+        logger.exception("auth of %s failed: access is denied", what)
         return False
     if inspect.iscoroutine(said):
         said.close()
-        logger.error("auth of %s has to be awaited: nobody is let in", what)
+        logger.error("auth of %s is a coroutine function: access is denied; make it a plain function", what)
         return False
     return bool(said)
 
 
 def tool_definition(prepared: Function, description: str | None, options: ToolOptions) -> Tool:
-    """The tool as ``tools/list`` shows it; what no revision has a member for goes into ``_meta``."""
+    """The definition in ``tools/list``; members that no revision defines go into ``_meta``."""
     if not re.fullmatch(_TOOL_NAME, prepared.name):
         logger.warning(
             "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
@@ -335,6 +335,6 @@ def _add_meta(definition: Any, members: Mapping[str, Any]) -> None:
 def _icon(icon: Icon | Mapping[str, Any]) -> Icon:
     icon = icon if isinstance(icon, Icon) else msgspec.convert(icon, Icon)
     if not icon.src.startswith(("https:", "data:")):
-        # revisions.md: other schemes are to be refused by whoever shows the icon.
+        # revisions.md: a client that shows the icon must refuse other schemes.
         raise RegistrationError(f"an icon is an https: or data: URI, not {icon.src[:NAME_SHOWN]!r}")
     return icon

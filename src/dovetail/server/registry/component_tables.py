@@ -1,7 +1,7 @@
-"""What a server offers: one table per list, by name, in the order of registration.
+"""The tables of components: one per list, by name, in the order of registration.
 
-Looking a tool up is one dictionary access however many there are. A table tells its owner when it changes,
-so that cached pages are dropped and ``list_changed`` goes out.
+Finding a tool is one dictionary lookup. A table reports its changes, so that cached pages are discarded and
+``list_changed`` is sent.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from .component_options import TaskSupport
 from .tool_versions import VERSIONS, joined, order, split
 
 Changed = Literal["tools", "resources", "prompts"]
-"""Whose ``list_changed`` a table belongs to."""
+"""The list that a table's ``list_changed`` refers to."""
 
 
 class Registered(Struct, kw_only=True, eq=False):
-    """What every entry has."""
+    """The common part of every entry."""
 
     name: str
-    """The name or, for resources, the URI or template: the key of its table."""
+    """The key in its table: the name or, for resources, the URI or template."""
     context_parameter: str | None
-    """The keyword under which the function wants its `Context`."""
+    """The keyword argument for the `Context`."""
     call: Runnable
-    """Runs the function with the guards its registration asked for."""
+    """Runs the function with the guards of its registration."""
     tags: frozenset[str] = frozenset()
     rights: Rights = ()
-    """Who may use it, and therefore sees it; everybody without any."""
+    """Which callers may use and see it; all, if there are no rights."""
     older: bool = False
-    """There is a newer version of it: it is not listed, and called ``name@version``."""
+    """A newer version exists: this one is not listed, and called as ``name@version``."""
 
     def has_argument(self, name: str) -> bool:
-        """Whether there is such an argument to complete."""
+        """Whether the component has such an argument to complete."""
         raise NotImplementedError
 
 
 class RegisteredTool(Registered, kw_only=True, eq=False):
-    """A tool as it was registered."""
+    """A registered tool."""
 
     function: Function
     definition: Tool
@@ -55,15 +55,15 @@ class RegisteredTool(Registered, kw_only=True, eq=False):
     asks_first: bool = False
     resume: bool = False
     headers: Mapping[tuple[str, ...], Any] | None = None
-    """Which arguments are mirrored in ``Mcp-Param-*`` headers; None for none."""
+    """The arguments that are mirrored in ``Mcp-Param-*`` headers; None for none."""
 
     def has_argument(self, name: str) -> bool:
         members = self.definition.input_schema.get("properties")
-        return members is None or name in members  # a raw schema may say it in another way
+        return members is None or name in members  # a raw schema may have no "properties"
 
 
 class RegisteredResource(Registered, kw_only=True, eq=False):
-    """A resource, or a family of them."""
+    """A registered resource or resource template."""
 
     function: ResourceFunction
     definition: Resource | ResourceTemplate
@@ -71,7 +71,8 @@ class RegisteredResource(Registered, kw_only=True, eq=False):
     ttl_ms: int | None = None
     cache_scope: CacheScope | None = None
     has: Callable[[str], bool] | None = None
-    """Of a template that matches more than there is: whether a URI is there. What is not may be somebody else's."""
+    """For a template that matches more URIs than exist: whether a URI exists. Other URIs are left to mounted servers.
+    """
 
     def has_argument(self, name: str) -> bool:
         template = self.function.template
@@ -79,7 +80,7 @@ class RegisteredResource(Registered, kw_only=True, eq=False):
 
 
 class RegisteredPrompt(Registered, kw_only=True, eq=False):
-    """A prompt as it was registered."""
+    """A registered prompt."""
 
     function: PromptFunction
     definition: Prompt
@@ -92,7 +93,7 @@ E = TypeVar("E", bound=Registered)
 
 
 class Table(Mapping[str, E]):
-    """The components of one list by name, live; read-only except for `add` and `remove`."""
+    """The components of one list by name; read-only except for `add` and `remove`."""
 
     __slots__ = ("_changed", "_kind", "_what", "entries")
 
@@ -103,7 +104,7 @@ class Table(Mapping[str, E]):
         self._changed = changed
 
     def add(self, key: str, entry: E) -> None:
-        """Take ``entry`` in."""
+        """Add ``entry`` to the table."""
         if key in self.entries:
             kind = "resource_already_exists" if self._kind == "resources" else None
             text = f"the {self._what} {key!r} is already registered; remove it first"
@@ -112,13 +113,13 @@ class Table(Mapping[str, E]):
         self._changed(self._kind)
 
     def remove(self, key: str) -> None:
-        """Forget ``key``. Runs that are going on finish."""
+        """Remove ``key``. Running calls finish."""
         if self.entries.pop(key, None) is None:
             raise RegistrationError(f"there is no {self._what} {key!r} to remove")
         self._changed(self._kind)
 
     def shown(self, admits: Callable[[E], bool] | None = None) -> Iterator[tuple[Any, Rights]]:
-        """What the list shows of each that is admitted, and to whom."""
+        """The definitions that the list shows, with their access rights."""
         entries = cast("Iterable[Any]", self.entries.values())
         return (
             (entry.definition, entry.rights)
@@ -137,20 +138,20 @@ class Table(Mapping[str, E]):
 
 
 class ToolTable(Table[RegisteredTool]):
-    """The tools; a name may have several versions, of which the newest has the name itself."""
+    """The tools. If a name has several versions, the plain name stands for the newest."""
 
     __slots__ = ("_versions",)
 
     def __init__(self, changed: Callable[[Changed], None]) -> None:
         super().__init__("tools", "tool", changed)
         self._versions: dict[str, list[RegisteredTool]] = {}
-        """Of names that have more than one, the newest first."""
+        """The versions of names that have more than one, newest first."""
 
     def add(self, key: str, entry: RegisteredTool) -> None:
-        """Take ``entry`` in, as a version of what has its name already or as the first.
+        """Add ``entry`` as a further version of an existing name, or as the first.
 
         Raises:
-            RegistrationError: this version is there already, or one of the two has none.
+            RegistrationError: this version exists already, or one of the two tools has no version.
         """
         there = self.versions(key)
         if not there or (there[0].version is None and entry.version is None):
@@ -158,7 +159,7 @@ class ToolTable(Table[RegisteredTool]):
             return
         if there[0].version is None or entry.version is None:
             raise RegistrationError(
-                f"the tool {key!r} is registered with and without a version: give both one"
+                f"the tool {key!r} is registered with and without a version: set version= on both"
             )
         if any(order(one.version) == order(entry.version) for one in there):
             text = f"version {entry.version} of the tool {key!r} is already registered; remove it first"
@@ -166,7 +167,7 @@ class ToolTable(Table[RegisteredTool]):
         self._arrange(key, [*there, entry])
 
     def remove(self, key: str) -> None:
-        """Forget a tool with all its versions, or the version ``name@version`` alone."""
+        """Remove a tool with all its versions, or only ``name@version``."""
         name, version = split(key)
         there = self.versions(name)
         left = [one for one in there if order(one.version) != order(version)]
@@ -178,17 +179,17 @@ class ToolTable(Table[RegisteredTool]):
             super().remove(key)
 
     def versions(self, name: str) -> list[RegisteredTool]:
-        """All versions of a tool, the newest first."""
+        """All versions of a tool, newest first."""
         found = self.entries.get(name)
         return self._versions.get(name) or ([] if found is None else [found])
 
     def newest(self, name: str, principal: Principal | None) -> str:
-        """The key of the newest version that ``principal`` may use; where there is none, of the newest."""
+        """The key of the newest version that ``principal`` may use; if there is none, of the newest version."""
         there = self._versions.get(name, ())
         return next((one.name for one in there if visible(one.rights, principal)), name)
 
     def shown(self, admits: Callable[[RegisteredTool], bool] | None = None) -> Iterator[tuple[Any, Rights]]:
-        """The newest versions; and older ones, for those who may use none that is newer."""
+        """The newest versions, and older ones for callers that may not use a newer one."""
         yield from super().shown(admits)
         for versions in self._versions.values():
             admitted = [one for one in versions if admits is None or admits(one)]
@@ -200,9 +201,9 @@ class ToolTable(Table[RegisteredTool]):
                     yield one.definition, one.rights
 
     def find(self, name: str, version: str | None) -> str:
-        """The key of a version of a tool, of which the version may also stand in the name.
+        """The key of a version of a tool. The version may also be part of the name.
 
-        A tool without versions is found whatever ``version`` is asked for; what is not there keeps its name.
+        A tool without versions matches every ``version``. For an unknown tool, return ``name`` unchanged.
         """
         if version is None:
             if name in self.entries:

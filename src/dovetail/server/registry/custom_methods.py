@@ -1,7 +1,7 @@
-"""Methods and notifications of the author's own, beside those of the protocol.
+"""Custom methods and notifications, which the author adds to those of the protocol.
 
-Each becomes a row of the server's admission, so it is checked, refused, routed and answered like any other,
-on every transport and on the revisions it names.
+Each becomes a row of the server's admission table, so it is checked, routed and answered like a protocol method, on
+every transport and on the revisions that it names.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.server")
 
 _NAME: Final = re.compile(r"[!-~]{1,128}")
-"""A name travels in the header ``Mcp-Method``."""
+"""Allowed names: they are sent in the header ``Mcp-Method``."""
 _RESERVED: Final = "rpc."
-"""JSON-RPC 2.0, Request object: such names are for the system itself."""
+"""JSON-RPC 2.0, Request object: names with this prefix are reserved."""
 _EXTENSION: Final = "extensions."
 _ROOTS: Final = "notifications/roots/list_changed"
 
@@ -40,10 +40,10 @@ class NotificationOptions(TypedDict, total=False):
     """Options of `Server.add_notification`."""
 
     params: Any
-    """The type of the params: a Struct, dataclass, TypedDict or model; without it the handler's annotation."""
+    """The type of the params: a Struct, dataclass, TypedDict or model; by default the annotation of the handler."""
     since: str | None
     until: str | None
-    """The first and the last revision that has it; without them, every one."""
+    """The first and the last revision that supports it; by default all revisions."""
     timeout: float | None
     run: Run
 
@@ -52,38 +52,38 @@ class MethodOptions(NotificationOptions, total=False):
     """Options of `Server.method` and `Server.add_method`."""
 
     result: Any
-    """The type of the result; without it the handler's return annotation."""
+    """The type of the result; by default the return annotation of the handler."""
     capability: str | None
-    """Declared with the method, such as ``extensions.com.acme/do``."""
+    """A capability that is declared with the method, such as ``extensions.com.acme/do``."""
     opt_in: bool
-    """Modern clients that do not declare the extension are refused (-32021)."""
+    """Refuse modern clients that do not declare the extension (-32021)."""
     may_ask: bool
-    """Whether the handler may ask the client on 2026-07-28 (the default)."""
+    """Whether the handler may send input requests on 2026-07-28 (the default)."""
     cacheable: bool
-    """Its results carry the server's ``ttl_ms`` and ``cache_scope`` to modern clients."""
+    """Results have the server's ``ttl_ms`` and ``cache_scope`` for modern clients."""
     scopes: Collection[str]
     auth: Callable[[Principal | None], bool] | None
-    """Who may call it, as with tools."""
+    """Access rights, as with tools."""
     limit: int | None
     queue: int
-    """Runs that may be going on at once, and calls that may wait for one to end (100 by default)."""
+    """Calls that run at the same time, and calls that wait in the queue (100 by default)."""
 
 
 class RegisteredMethod(Registered, kw_only=True, eq=False):
-    """A method of the author's own as it was registered."""
+    """A registered custom method."""
 
     function: MethodFunction
     row: Method
 
 
 class CustomMethods:
-    """The methods and notifications that a server has beside those of the protocol."""
+    """The custom methods and notifications of one server."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._added: dict[str, RegisteredMethod] = {}
         self._running: set[asyncio.Task[None]] = set()
-        """The notifications that are being handled."""
+        """The notifications whose handlers are running."""
 
     def add_method(
         self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
@@ -92,7 +92,8 @@ class CustomMethods:
         check(options, MethodOptions, f"the method {name!r}")
         capability = options.get("capability")
         if options.get("opt_in") and not (capability or "").startswith(_EXTENSION):
-            raise RegistrationError(f"{name!r} can be opted into only as part of an extension")
+            what = f"opt_in of the method {name!r} needs the capability of an extension"
+            raise RegistrationError(f"{what}: set capability='{_EXTENSION}…'")
         entry = self._add(name, "request", handler, options)
         dispatcher = self._dispatcher
         dispatcher.methods[name] = partial(dispatcher.run_method, entry)
@@ -147,7 +148,7 @@ class CustomMethods:
             cacheable=options.get("cacheable", False),
         )
         if row.since > row.until:
-            raise RegistrationError(f"{name!r} would end before it begins")
+            raise RegistrationError(f"{name!r} has a last revision that is older than its first")
         entry = self._added[name] = RegisteredMethod(
             name=name,
             function=function,
@@ -191,7 +192,7 @@ class CustomMethods:
 
 
 def check_name(name: str, dialect: Dialect = OFFICIAL) -> None:
-    """Raises RegistrationError: no method of an author's own can have this name."""
+    """Raises RegistrationError: the name is not allowed for a custom method."""
     if not _NAME.fullmatch(name):
         problem = "must have 1 to 128 visible ASCII characters"
     elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
@@ -202,7 +203,7 @@ def check_name(name: str, dialect: Dialect = OFFICIAL) -> None:
 
 
 def extension_of(capability: str | None) -> str | None:
-    """The extension that a capability declares; None of one that is something else."""
+    """The id of the extension that a capability declares; None for other capabilities."""
     return capability.removeprefix(_EXTENSION) if capability and capability.startswith(_EXTENSION) else None
 
 

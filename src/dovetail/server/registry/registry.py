@@ -1,7 +1,7 @@
-"""`Registry`: the tools, resources, prompts and completions of a server, and how they get there.
+"""`Registry`: the tools, resources, prompts and completions of a server.
 
-Components can be added and removed at any time. Whatever is wrong with a definition is an error here, when the module
-is imported, and never later to a client.
+Components can be added and removed at any time. An invalid definition raises an error at registration, not during a
+call.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from ...gateway.transform_chain import TransformChain
 
 LONGEST_DESCRIPTION: Final = 10_000
-"""Characters of a description above which a note is logged, or the registration refused where the dialect says
-so."""
+"""The length of a description above which a warning is logged, or, in some dialects, the registration is refused."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,13 +62,13 @@ _SHAPING = ("name", "output_schema", "structured")
 
 
 class Decorator(Protocol):
-    """Takes a function, registers it, gives it back."""
+    """Registers a function and returns it unchanged."""
 
     def __call__(self, function: F, /) -> F: ...
 
 
 def decorator(add: Callable[[Callable[..., Any]], Any]) -> Decorator:
-    """A decorator that gives its function to ``add`` and leaves it as it is."""
+    """A decorator that passes its function to ``add`` and returns it unchanged."""
 
     def decorate(function: F, /) -> F:
         add(function)
@@ -81,7 +80,7 @@ def decorator(add: Callable[[Callable[..., Any]], Any]) -> Decorator:
 class Registry:
     """The components of a server: those registered with it, and the servers mounted in it.
 
-    A change of a list calls every one of ``listeners`` with the list and the news for subscribers.
+    Each change of a list calls all ``listeners`` with the list and the change for subscribers.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Registry:
         self.templates: Table[RegisteredResource] = Table("resources", "resource template", self.changed)
         self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", self.changed)
         self.completions: dict[tuple[str, str], Completer] = {}
-        """By reference and argument."""
+        """Completers, by reference and argument."""
         self.composition: Composition | None = None
         """The servers mounted in this one; None without any."""
         self.max_name_length = NAME_LENGTH
@@ -115,18 +114,18 @@ class Registry:
         self.generation: int = 0
         """The number of changes so far."""
         self.component_options: dict[str, Callable[[Any, Any], None]] = {}
-        """What extensions do with the options that they add, by option."""
+        """The handlers of options that extensions add, by option."""
         self.find_option: Callable[[str], None] = _no_extension
         """Registers the extension that owns an option."""
         self.task_added: Callable[[], None] = _ignore
         """Called when a tool may run as a task."""
         self.version_added: Callable[[], None] = _ignore
-        """Called when a tool has got a version: calls may name it from now on."""
+        """Called when a tool gets a version: calls may name it from then on."""
         self.coerced: Callable[[str], None] = _ignore_tool
         """Called with the name of a tool whose arguments were coerced."""
         self._strict_arguments, self._text = strict_arguments, text
         self._restricted: dict[str, Rights] = {}
-        """By tag."""
+        """Restrictions, by tag."""
 
     def changed(self, kind: Changed, news: PublishedChange | None = None) -> None:
         """Note that the list ``kind`` has changed, and call the listeners."""
@@ -135,7 +134,7 @@ class Registry:
             listener(kind, news)
 
     def limit_names(self, limit: int) -> None:
-        """Give the tools of prefixed mounts names of at most ``limit`` characters from now on."""
+        """Limit the names of tools in prefixed mounts to ``limit`` characters."""
         if not isinstance(limit, int) or limit < SHORTEST_LIMIT:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RegistrationError(f"max_name_length is a number from {SHORTEST_LIMIT} on, not {limit!r}")
         self.max_name_length = limit
@@ -157,12 +156,12 @@ class Registry:
         return own if self.composition is None else own | self.composition.scopes()
 
     def rights_of(self, uri: str) -> Rights:
-        """Who may read ``uri``; everybody, if no resource has it."""
+        """The access rights of ``uri``; unrestricted if no resource has it."""
         found = self.find_resource(uri)
         return () if found is None else at(found[0].rights, uri, found[1])
 
     def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
-        """The resource with ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""
+        """The resource with ``uri``, and the arguments that its template extracts; fixed URIs precede templates."""
         entry = self.resources.entries.get(uri)
         if entry is not None:
             return entry, {}
@@ -174,7 +173,7 @@ class Registry:
             try:
                 return candidate, candidate.function.decode(values)
             except ProtocolError:
-                continue  # a value of the wrong type: another template may take it
+                continue  # a value of the wrong type: another template may match
         return None
 
     # Tools
@@ -218,7 +217,7 @@ class Registry:
         return entry
 
     def _apply_options(self, entry: Registered, options: Mapping[str, Any]) -> None:
-        """Have extensions act on the options that they added."""
+        """Pass the options that extensions added to their handlers."""
         for name, value in options.items():
             if name in OPTION_OWNERS and name not in self.component_options and value is not None:
                 self.find_option(name)
@@ -234,7 +233,7 @@ class Registry:
         self._note(split(name)[0])
 
     def _note(self, name: str) -> None:
-        """Note for each version of a tool which arguments are mirrored in headers, and that there are versions."""
+        """Record the versions of a tool, and for each the arguments that are mirrored in headers."""
         for one in self.tools.versions(name):
             if one.version is not None:
                 self.version_added()
@@ -315,7 +314,7 @@ class Registry:
         for listener in self.listeners:
             listener("completions", None)
 
-    # What they share
+    # Shared helpers
 
     def _shared(
         self,
@@ -325,7 +324,7 @@ class Registry:
         uri: str | None = None,
         template: str | None = None,
     ) -> dict[str, Any]:
-        """What every entry has."""
+        """The common part of every entry."""
         rights = read_rights(options, what, addressed=uri is not None)
         if uri is not None and template is None:
             rights = at(rights, uri, {})
@@ -370,7 +369,7 @@ class Registry:
 
 
 def _no_extension(option: str) -> None:
-    """No extension owns an option of a registry without a server."""
+    """Refuse an option of an extension in a registry without a server."""
 
 
 def _ignore() -> None: ...

@@ -1,11 +1,11 @@
-"""Several versions of a tool under one name: which is newer, and how a client names one.
+"""Several versions of a tool under one name: their order, and how a client names one.
 
 Versions are numbers with dots, a ``v`` before them or not, compared number by number (``1.10`` is newer than ``1.9``,
 ``1`` is ``1.0``); letters after them, or what follows a hyphen, make a version that comes before it (``2.0-rc.1``,
 ``2.0b1``); what follows a plus sign does not count. A date such as ``2026-07-28`` is its three numbers. Anything else
 is older than all of these and compared as text.
 
-A client names a version as ``name@version``, or in ``_meta``: ours, or as clients of FastMCP do.
+A client names a version as ``name@version``, or in ``_meta`` with the key of Dovetail or of FastMCP.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ...model.meta import FASTMCP, VERSION
 from ...wire.dialects.dialect import VENDOR
 
 VERSIONS: Final = VENDOR + "versions"
-"""In the ``_meta`` of a tool: all versions there are, the newest first."""
+"""The ``_meta`` member of a tool that lists all versions, newest first."""
 TAGS: Final = VENDOR + "tags"
 
 _FOREIGN: Final = (FASTMCP, "_fastmcp")
-_ALLOWED: Final = re.compile(r"[!-?A-~]{1,64}")  # visible ASCII but for @, which stands before a version
+_ALLOWED: Final = re.compile(r"[!-?A-~]{1,64}")  # visible ASCII except @, which separates the version
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _NUMBERS: Final = re.compile(
     r"[vV]?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+)|[._]?([A-Za-z][0-9A-Za-z.]*))?(?:\+.*)?"
@@ -35,7 +35,7 @@ Order = tuple[int, tuple[int, ...], tuple[Any, ...], str]
 
 
 def order(version: str | None) -> Order:
-    """What to compare versions by; equal for two ways to write one version."""
+    """A sort key for versions; equal for two spellings of one version."""
     if version is None:
         return (0, (), (), "")
     found = _NUMBERS.fullmatch(_DATE.sub(r"\1.\2.\3", version))
@@ -54,7 +54,7 @@ def order(version: str | None) -> Order:
 
 
 def check_version(version: str | None, what: str) -> None:
-    """Refuse what cannot be named after an ``@``."""
+    """Refuse a version that cannot follow an ``@``."""
     if version is not None and not _ALLOWED.fullmatch(version):
         raise RegistrationError(
             f"the version of {what} is 1 to 64 visible characters without '@', not {version[:80]!r}"
@@ -62,7 +62,7 @@ def check_version(version: str | None, what: str) -> None:
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """A name, and the version it ends with."""
+    """Split a name into the plain name and the version at its end."""
     base, at, version = name.rpartition("@")
     return (base, version) if at and base and version else (name, None)
 
@@ -72,24 +72,24 @@ def joined(name: str, version: str | None) -> str:
 
 
 def asked_for(meta: Mapping[str, Any]) -> str | None:
-    """The version that the ``_meta`` of a call names."""
+    """The version that the ``_meta`` of a call requests."""
     version = _member(meta, VERSION)
     return version if isinstance(version, str) and version else None
 
 
 def version_of(tool: Tool) -> str | None:
-    """The version that a definition says it has."""
+    """The version of a definition."""
     return asked_for(tool.meta or {})
 
 
 def tags_of(tool: Tool) -> frozenset[str]:
-    """The tags that a definition says it has."""
+    """The tags of a definition."""
     found = _member(tool.meta or {}, TAGS)
     return frozenset(filter(_is_text, cast("list[Any]", found))) if isinstance(found, list) else frozenset()
 
 
 def versions_of(tool: Tool) -> list[str]:
-    """All versions that a definition says there are."""
+    """All versions that a definition lists."""
     found = _member(tool.meta or {}, VERSIONS)
     return list(filter(_is_text, cast("list[Any]", found))) if isinstance(found, list) else []
 

@@ -1,7 +1,7 @@
-"""Whether a URI and a media type are written as they must be, and what is told of those that are not.
+"""Check URIs and media types at registration, and explain why an unknown URI cannot be read.
 
-What is registered is found whatever it looks like; only an address that nobody knows is looked at closely, to
-say why: too long, no URI at all, the template itself, or simply not there.
+A registered URI is found without these checks. Only an unknown one is examined, so that the error can say why: too
+long, invalid, a template, or not found.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 # A host without user, port or brackets, then the end of the authority.
 _PLAIN_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9._~\-]*(?![^/?#])")
 _TEMPLATE = re.compile(r"\{[+?]?[A-Za-z_][A-Za-z0-9_,]*\*?\}")
-# RFC 3986, Appendix A, with the letters of RFC 3987: what no part of a URI may hold, and a broken escape.
+# RFC 3986, Appendix A, with the letters of RFC 3987: forbidden characters, and invalid percent-encoding.
 _ILLEGAL = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
 
 
 class UriFault(NamedTuple):
-    """What is wrong with a URI: a kind of `errors.KINDS`, and the sentence for people."""
+    """What is wrong with a URI: a kind of `errors.KINDS`, and a message."""
 
     kind: str
     reason: str
 
 
 def uri_fault(uri: str, longest: int = MATCHED_URI_LENGTH) -> UriFault | None:
-    """What is wrong with ``uri``; None for one that is written as RFC 3986 (or 3987) wants it."""
+    """What is wrong with ``uri``; None if it is valid by RFC 3986 or 3987."""
     if len(uri) > longest:
         return UriFault("uri_too_long", f"the URI has more than {longest} characters")
     if _ILLEGAL.search(uri):
-        return UriFault("uri_syntax_error", "the URI holds characters that none may, or a broken escape")
+        return UriFault("uri_syntax_error", "the URI has a forbidden character or invalid percent-encoding")
     if not _SCHEME.match(uri):
         return UriFault("invalid_uri", "a URI begins with a scheme, like weather://")
     if _PLAIN_HOST.match(uri):
@@ -48,7 +48,7 @@ def uri_fault(uri: str, longest: int = MATCHED_URI_LENGTH) -> UriFault | None:
 
 
 def not_there(uri: str, longest: int) -> ProtocolError:
-    """What a client is told that asked for an address nobody knows."""
+    """The error for an unknown URI."""
     data = {"uri": uri[:URI_ECHO]}
     if len(uri) <= longest and _TEMPLATE.search(uri):
         return ProtocolError("resource_template_not_found", data=data)
@@ -59,14 +59,14 @@ def not_there(uri: str, longest: int) -> ProtocolError:
 
 
 def check_uri(uri: str) -> None:
-    """Refuse what cannot be registered under ``uri``."""
+    """Refuse a URI under which no resource can be registered."""
     fault = uri_fault(uri)
     if fault is not None:
         raise RegistrationError(f"{uri[:URI_ECHO]!r}: {fault.reason}", kind=fault.kind)
 
 
 def check_media_type(text: str | None, what: str) -> None:
-    """Refuse a media type that is none."""
+    """Refuse an invalid media type."""
     if text is not None and not is_media_type(text):
         raise RegistrationError(
             f"{what} has the media type {text!r}: write it like text/plain", kind="invalid_mime_type"

@@ -1,7 +1,7 @@
-"""URI templates: the part of RFC 6570 that can be read backwards without guessing.
+"""URI templates: the part of RFC 6570 that can be matched unambiguously.
 
 - ``{name}`` is one path segment or a part of one;
-- ``{+name}`` and ``{name*}`` may span segments (one of them in a template at most);
+- ``{+name}`` and ``{name*}`` may span segments (at most one of them in a template);
 - ``{?a,b}`` at the end are query members, any of which may be absent.
 
 Matching is linear in the length of the URI: no regular expression, no backtracking. Values are
@@ -20,7 +20,7 @@ from msgspec import Struct
 from ...errors import RegistrationError
 
 MATCHED_URI_LENGTH: Final = 8192
-"""Characters of a URI that templates are tried on; a longer one matches nothing."""
+"""The longest URI that is matched against templates; a longer one does not match."""
 
 
 _SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.\-]*:"
@@ -34,15 +34,15 @@ class _Variable(Struct, frozen=True):
     name: str
     spanning: bool
     rooted: bool
-    """It may begin with a slash, because no slash stands before it."""
+    """It may begin with a slash, because no slash precedes it."""
 
 
 class UriTemplate:
     """A template, parsed once.
 
     Raises:
-        RegistrationError: (kind ``invalid_uri_template``) it could not be matched without guessing; the text
-            says what to change.
+        RegistrationError: (kind ``invalid_uri_template``) it could be matched in more than one way; the text says what
+        to change.
     """
 
     def __init__(self, text: str) -> None:
@@ -58,10 +58,10 @@ class UriTemplate:
         if len(spanning) > 1:
             raise _invalid(text, "only one variable may span segments")
         self._pivot = spanning[0] if spanning else len(self._variables) - 1
-        """The variable that takes what is left when those before and after it have taken the least."""
+        """The variable that takes the rest when those before and after it have taken the least."""
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values of the variables in ``uri``, or None. Absent query members are absent here too."""
+        """The values of the variables in ``uri``, or None. Absent query members are not in the dict."""
         if len(uri) > MATCHED_URI_LENGTH:
             return None
         query = ""
@@ -100,7 +100,7 @@ class UriTemplate:
         for pair in query.split("&") if query else ():
             name, _, text = pair.partition("=")
             if name not in self._query:
-                continue  # somebody else's; RFC 6570 says nothing against it
+                continue  # an unknown query member; RFC 6570 allows it
             value = _percent_decoded(text.replace("+", "%20"))
             if value is None or name in values:
                 return None
@@ -175,7 +175,7 @@ def _percent_decoded(text: str) -> str | None:
 
 
 def _harmless(value: str, variable: _Variable) -> bool:
-    """Whether the decoded value stays where the template put it, even if a handler joins it to a path."""
+    """Whether the decoded value cannot escape its directory when a handler joins it to a path."""
     if "\\" in value or any(character < " " or character == "\x7f" for character in value):
         return False
     segments = value.split("/")

@@ -1,4 +1,4 @@
-"""From a plain function to its schema, the decoder of its arguments and the result of what it returned.
+"""Function signatures: the schema of a tool, the decoding of its arguments and the conversion of its result.
 
-Start with `functions`; `schemas` turns one annotation into a type and a schema, `returns` values into results.
+Start with `functions`; `annotation_schemas` turns one annotation into a type and a schema, `returns` converts values.
 """

@@ -1,8 +1,8 @@
-"""From an annotation to the two things made of it: a type msgspec can decode, and a JSON Schema.
+"""Converts an annotation to a type that msgspec can decode, and to a JSON Schema.
 
-One walk makes both, so that they cannot disagree. Where msgspec decodes an annotation by itself the node is
-*native* and the annotation is used as it is; one C call then decodes it whole. Everything else becomes a
-custom type (see `custom_types`), and a class that has such a member is decoded through a mirror of it.
+One recursive walk creates both, so they cannot disagree. An annotation that msgspec supports is *native* and used
+unchanged; one C call then decodes it. Any other becomes a custom type (see `custom_types`), and a class with such a
+member is decoded through a generated Struct with the same members (a mirror).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .objects import ANNOTATIONS_KEPT, Field, Shape, shape_of
 from .plain_types import ARRAYS, MAPPINGS, SCALARS, textual_schema
 
 ANNOTATION_DEPTH: Final = 64
-"""Levels of a nested annotation."""
+"""The maximum nesting of an annotation."""
 
 
 Mode = Literal["input", "output"]
@@ -38,36 +38,36 @@ _UNIONS = (typing.Union, types.UnionType)
 
 
 class Node(Struct, frozen=True, eq=False):
-    """One annotation, prepared."""
+    """One prepared annotation."""
 
     type: Any
-    """What msgspec is to decode."""
+    """The type that msgspec decodes."""
     schema: dict[str, Any]
     native: bool = True
     keys: frozenset[str] = frozenset()
-    """The members, when it is an object of a class."""
+    """The members, if it is an object of a class."""
 
 
 class Definitions:
-    """Named schemas that refer to each other, and the document that is made with them."""
+    """Named schemas that refer to each other, and the document built from them."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Schema] = {}
         self._names: dict[Any, str] = {}
 
     def reference(self, owner: Any, name: str = "") -> Schema:
-        """A reference to the definition of ``owner``, which is called ``name`` if that is free."""
+        """A reference to the definition of ``owner``, named ``name`` if that is free."""
         if owner not in self._names:
             self._names[owner] = self._free(name)
             self._schemas[self._names[owner]] = {}
         return {"$ref": f"#/$defs/{self._names[owner]}"}
 
     def define(self, owner: Any, schema: Schema) -> None:
-        """Say what the reference to ``owner`` means."""
+        """Set the definition of ``owner``."""
         self._schemas[self._names[owner]] = schema
 
     def adopt(self, schema: Schema) -> Schema:
-        """Move the definitions of a foreign schema among ours, under another name where theirs is taken."""
+        """Move the definitions of a foreign schema into this document, renamed where a name is taken."""
         theirs: dict[str, Schema] = schema.pop("$defs", {})
         names: dict[str, str] = {}
         for name, definition in theirs.items():
@@ -78,7 +78,7 @@ class Definitions:
         return _renamed(schema, names)
 
     def document(self, schema: Schema) -> Schema:
-        """A schema that stands alone: its root spelled out, with the definitions it refers to."""
+        """A self-contained schema: the root, and the definitions that it refers to."""
         root = dict(schema)
         if "$ref" in root:
             root = {**self._schemas[definition_name(root.pop("$ref"))], **root}
@@ -124,17 +124,17 @@ class Schemas(Definitions):
         """The node of a whole annotation.
 
         Raises:
-            RegistrationError: there is no JSON for this type.
+            RegistrationError: the type has no JSON representation.
         """
         node = self.node(annotation)
         return replace(node, type=annotation) if node.native else node
 
     def decoder(self, annotation: Any) -> Callable[[bytes | Raw], Any]:
-        """What reads JSON as this annotation."""
+        """The decoder of JSON as this annotation."""
         return decoder_of(self.prepare(annotation).type)
 
     def node(self, annotation: Any) -> Node:
-        """The node of an annotation inside another."""
+        """The node of a nested annotation."""
         self._depth += 1
         try:
             if self._depth > ANNOTATION_DEPTH:
@@ -211,7 +211,7 @@ class Schemas(Definitions):
             if nodes and (names := {k: v for k, v in nodes[0].schema.items() if k in ("enum", "pattern")}):
                 schema["propertyNames"] = names
             if nodes and nodes[0].type is not str and not _decodes(rebuilt):
-                raise RegistrationError(f"{_label(annotation)} has keys that JSON cannot write: use strings")
+                raise RegistrationError(f"{_label(annotation)} has keys that are not strings")
         else:
             schema = {"type": "array"}
             if nodes and nodes[0].schema:
@@ -260,7 +260,7 @@ class Schemas(Definitions):
         self._reentered.discard(annotation)
         self.define(annotation, _class_schema(shape, nodes))
         native = shape.native and all(node.native for node in nodes) and _decodes(annotation)
-        # While a class around this one is open, nobody knows yet whether that one will need a mirror.
+        # While the enclosing class is incomplete, it is unknown whether that class needs a mirror.
         kind = annotation if native and not self._reentered else image
         return Node(kind, reference, native, frozenset(field.key for field in shape.fields))
 
@@ -287,7 +287,7 @@ def _enum(annotation: type[enum.Enum]) -> Node:
 
 
 def _closed(annotation: Any, values: list[tuple[Any, Any]], *, native: bool = True) -> Node:
-    """A closed set of values, each as JSON has it and as Python does."""
+    """An enumeration of values, each as JSON and as Python value."""
     plain = [written for written, _ in values]
     schema: Schema = {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
     kinds: set[Any] = {type(value) for value in plain}
@@ -317,7 +317,7 @@ def object_schema(
     closed: bool,
     tag: tuple[str, Any] | None = None,
 ) -> Schema:
-    """The schema of an object with these members; each is described by its type or else by the docstring."""
+    """The schema of an object with these members. Descriptions come from the types, else from the docstring."""
     properties = {
         field.key: _described(node.schema, docstring.parameters.get(field.name), field.default)
         for field, node in zip(fields, nodes, strict=True)
@@ -335,7 +335,7 @@ def object_schema(
 
 
 def _described(schema: Schema, description: str | None, default: Any) -> Schema:
-    """``schema`` with a description, unless it has one, and with a default that JSON can write."""
+    """``schema`` with a description, unless it has one, and with the default, if JSON can represent it."""
     result = dict(schema)
     if description:
         result.setdefault("description", description)
@@ -343,7 +343,7 @@ def _described(schema: Schema, description: str | None, default: Any) -> Schema:
         try:
             result["default"] = _plain(default)
         except (TypeError, ValueError):
-            pass  # only Python can say it: the argument is optional all the same
+            pass  # the default has no JSON form; the argument is optional anyway
     return result
 
 
@@ -355,12 +355,12 @@ def _array(nodes: Sequence[Node], required: int) -> dict[str, Any]:
 
 
 def decoder_of(kind: Any) -> Callable[[bytes | Raw], Any]:
-    """What reads JSON as ``kind``, the type of a node."""
+    """The decoder of JSON as ``kind``, the type of a node."""
     return msgspec.json.Decoder(kind, dec_hook=custom_types.hook).decode
 
 
 def _decodes(annotation: Any) -> bool:
-    """Whether msgspec takes the annotation as it is."""
+    """Whether msgspec supports the annotation unchanged."""
     try:
         return _decodes_hashable(annotation)
     except TypeError:  # metadata of an Annotated may be anything
@@ -377,7 +377,7 @@ def _decodes_hashable(annotation: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` as plain JSON. Raises TypeError when JSON cannot say it."""
+    """``value`` as plain JSON data. Raises TypeError if JSON cannot represent it."""
     if value is None or type(value) in (str, int, bool):
         return value
     plain = msgspec.json.decode(msgspec.json.encode(value))

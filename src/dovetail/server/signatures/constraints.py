@@ -1,9 +1,8 @@
-"""What stands beside a type in ``Annotated``: words for the schema, and constraints on the value.
+"""The metadata in ``Annotated``: schema keywords, and constraints on the value.
 
-Understood are a bare string (the description), ``msgspec.Meta``, ``pydantic.Field``, pydantic's
-``StringConstraints``, the classes of ``annotated_types``, and anything with a ``documentation``. They are
-told apart by what they offer, so that none of these packages is imported here. Constraints are handed to msgspec
-where it enforces them and checked by hand where it does not.
+Supported are a bare string (the description), ``msgspec.Meta``, ``pydantic.Field``, pydantic's ``StringConstraints``,
+the classes of ``annotated_types``, and any object with ``documentation``. Duck typing tells them apart, so none of
+these packages is imported here. msgspec enforces the constraints that it supports; the others are checked in Python.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[Any, Any], bool]]]] = {
 
 
 class AnnotatedMetadata(Struct):
-    """The metadata of one annotation, added up; of two that say the same thing the later wins."""
+    """The merged metadata of one annotation; the later of two items wins."""
 
     words: dict[str, Any] = {}
-    """JSON Schema keywords: description, title, examples and what the author added."""
+    """JSON Schema keywords: description, title, examples and custom members."""
     constraints: dict[str, Any] = {}
-    """By the names `msgspec.Meta` uses."""
+    """Constraints, by the names of `msgspec.Meta`."""
     predicates: list[Callable[[Any], bool]] = []
     native: bool = True
-    """msgspec enforces all of it by itself."""
+    """msgspec enforces all of them."""
     pydantic: bool = False
-    """Only pydantic can enforce it."""
+    """Only pydantic can enforce them."""
 
     @property
     def constrains(self) -> bool:
@@ -70,7 +69,7 @@ class AnnotatedMetadata(Struct):
 
 
 def read_metadata(items: Iterable[Any]) -> AnnotatedMetadata:
-    """Read what stands in an ``Annotated`` behind the type."""
+    """Merge the metadata items of an ``Annotated``."""
     found = AnnotatedMetadata()
     for item in _flat(items):
         found.words.update(_words(item))
@@ -88,7 +87,7 @@ def _flat(items: Iterable[Any]) -> Iterable[Any]:
     for item in items:
         yield item
         if pydantic_models.is_field(item):
-            yield from item.metadata  # what Field(ge=…, pattern=…) means in constraints
+            yield from item.metadata  # the constraints of Field(ge=…, pattern=…)
 
 
 def _family(item: Any) -> str:
@@ -119,16 +118,16 @@ def _constraints(item: Any) -> dict[str, Any]:
     if isinstance(pattern, re.Pattern):
         found["pattern"] = cast("re.Pattern[str]", pattern).pattern
     if found.get("tz") is ...:
-        found["tz"] = True  # annotated_types.Timezone(...): any, but one there must be
+        found["tz"] = True  # annotated_types.Timezone(...): any timezone, but not none
     elif not isinstance(found.get("tz", True), bool):
-        del found["tz"]  # a particular zone cannot be told from an offset
+        del found["tz"]  # an offset does not identify a timezone
     if not found.get("min_length", 1):
         del found["min_length"]  # annotated_types.Len writes "no bound" as zero
     return found
 
 
 def constrained(base: Any, kind: Any, metadata: AnnotatedMetadata) -> tuple[Any, bool]:
-    """``kind`` with the constraints of ``metadata``, and whether msgspec does it as the author wrote it."""
+    """``kind`` with the constraints of ``metadata``, and whether msgspec supports the result unchanged."""
     if not metadata.predicates:
         try:
             annotated = Annotated[kind, Meta(**metadata.constraints)]
@@ -145,7 +144,7 @@ def constrained(base: Any, kind: Any, metadata: AnnotatedMetadata) -> tuple[Any,
 
 
 def distributed(members: Sequence[Any], items: Sequence[Any], metadata: AnnotatedMetadata) -> tuple[Any, ...]:
-    """A constraint on a union means those of its members it fits: ``int | None`` with a minimum is usual."""
+    """Apply the constraints of a union to the members that they fit: ``int | None`` with a minimum is usual."""
     fitting = [any(_suits(member, name) for name in metadata.constraints) for member in members]
     if metadata.predicates and not metadata.constraints:
         fitting = [member is not type(None) for member in members]
@@ -158,7 +157,7 @@ def distributed(members: Sequence[Any], items: Sequence[Any], metadata: Annotate
 
 
 def keywords(schema: dict[str, Any], constraints: dict[str, Any]) -> dict[str, Any]:
-    """What JSON Schema calls these constraints on a value of type ``schema["type"]``."""
+    """The JSON Schema keywords of these constraints on a value of type ``schema["type"]``."""
     kind: Any = schema.get("type")
     words: dict[str, Any] = {}
     for name, bound in constraints.items():

@@ -1,7 +1,7 @@
-"""Types that msgspec does not decode by itself, made decodable.
+"""Types that msgspec does not support, made decodable.
 
-Each is a class made for one annotation that carries the function which decodes it; `hook` is the one
-``dec_hook`` of all decoders. The functions get plain JSON values and raise ValueError with a reason.
+Each is a generated class with a decode function; `hook` is the ``dec_hook`` of all decoders. The functions take plain
+JSON values and raise ValueError with a reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...shapes import is_object
 from .objects import Field, Shape
 
 ALTERNATIVES_SHOWN: Final = 4
-"""Members of a union for which it is said why a value does not fit."""
+"""Members of a union whose mismatch is explained in an error."""
 
 Decode = Callable[[Any], Any]
 _TAG: Final = "tag__"
@@ -31,13 +31,13 @@ class _Anything(type):
 
 
 class Custom(metaclass=_Anything):
-    """The root of all types made here."""
+    """The base class of all generated types."""
 
     decode: ClassVar[Decode]
 
 
 def custom(name: str, decode: Decode) -> type[Custom]:
-    """A type whose values ``decode`` makes out of plain JSON values."""
+    """A type whose values ``decode`` creates from plain JSON values."""
     return _Anything(name, (Custom,), {"decode": staticmethod(decode)})  # pyright: ignore[reportReturnType]
 
 
@@ -47,7 +47,7 @@ def hook(kind: Any, value: Any) -> Any:
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """Plain JSON values into ``kind``. Raises a plain ValueError, to which an outer decoder adds its path."""
+    """Convert plain JSON values to ``kind``. Raises a plain ValueError; an outer decoder adds its path."""
     try:
         return msgspec.convert(value, kind, str_keys=True, dec_hook=hook)
     except msgspec.ValidationError as error:
@@ -55,9 +55,9 @@ def convert(value: Any, kind: Any) -> Any:
 
 
 def choice(alternatives: Sequence[tuple[str, Any, frozenset[str]]]) -> type[Custom]:
-    """A union whose members msgspec cannot tell apart: what each is called, its type, the members of its objects.
+    """A union that msgspec cannot decode: label, type and object members of each alternative.
 
-    All are tried in the author's order. Among objects that fit, the one that knows most of the members wins.
+    All are tried in the author's order. Among the objects that fit, the one that knows most of the members wins.
     """
 
     def decode(value: Any) -> Any:
@@ -80,7 +80,7 @@ def choice(alternatives: Sequence[tuple[str, Any, frozenset[str]]]) -> type[Cust
 
 
 def one_of(values: Sequence[tuple[Any, Any]]) -> type[Custom]:
-    """A closed set of JSON values, each standing for a Python one (enums and literals of any kind)."""
+    """An enumeration of JSON values, each with its Python value (enums and literals of any kind)."""
 
     def decode(value: Any) -> Any:
         for written, meant in values:
@@ -92,7 +92,7 @@ def one_of(values: Sequence[tuple[Any, Any]]) -> type[Custom]:
 
 
 def textual(kind: type[Any]) -> type[Custom]:
-    """A class whose constructor reads a string: paths, addresses."""
+    """A class whose constructor takes a string: paths, addresses."""
 
     def decode(value: Any) -> Any:
         if not isinstance(value, str):
@@ -101,13 +101,13 @@ def textual(kind: type[Any]) -> type[Custom]:
         try:
             return kind(value)
         except ValueError:
-            raise ValueError(f"Invalid {kind.__name__}") from None  # its own text would show the value
+            raise ValueError(f"Invalid {kind.__name__}") from None  # the original message contains the value
 
     return custom(kind.__name__, decode)
 
 
 def checked(kind: Any, checks: Sequence[tuple[str, Callable[[Any], bool]]]) -> type[Custom]:
-    """``kind`` with checks that msgspec cannot make; each has the reason given when it fails."""
+    """``kind`` with checks that msgspec does not support; each has an error message."""
 
     def decode(value: Any) -> Any:
         result = convert(value, kind)
@@ -120,10 +120,10 @@ def checked(kind: Any, checks: Sequence[tuple[str, Callable[[Any], bool]]]) -> t
 
 
 def mirror(shape: Shape, types: Sequence[Any]) -> type[Custom]:
-    """A class of the author's, decoded through a Struct like it with members of these ``types``.
+    """A class of the author, decoded through a generated Struct with members of these ``types``.
 
-    The Struct is made when the first value comes: most classes are decoded as they are, and those that refer to
-    themselves have no types before the walk has come back to them.
+    The Struct is created with the first value: most classes do not need it, and the types of a recursive class are
+    known only after the walk has finished.
     """
     struct: Any = None
 
@@ -149,18 +149,18 @@ def struct_of(
     closed: bool = False,
     tag: tuple[str, Any] | None = None,
 ) -> type[Struct]:
-    """A Struct with these ``fields``, decoded as ``types``. Raises ValueError if two have one name on the wire."""
+    """A Struct with ``fields``, decoded as ``types``. Raises ValueError if two have one name on the wire."""
     members = [_member(field, kind) for field, kind in zip(fields, types, strict=True)]
     if tag is not None:
         members.append((_TAG, Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
-    # What is made lives only until its members are taken out.
+    # The instance exists only until its members are read.
     return msgspec.defstruct(
         name, members, kw_only=not array, array_like=array, forbid_unknown_fields=closed, gc=False
     )
 
 
 def _member(field: Field, kind: Any) -> tuple[str, Any, Any]:
-    """Its default is copied for each value if it is a mutable one, as a caller would expect."""
+    """A mutable default is copied for each value."""
     default = field.default
     if field.optional:
         return field.name, Union[kind, UnsetType], msgspec.field(name=field.key, default=UNSET)  # noqa: UP007

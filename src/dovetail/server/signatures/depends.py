@@ -1,17 +1,17 @@
-"""`Depends`: parameters that come from functions of the author's own and that no client sees.
+"""`Depends`: parameters whose values come from functions of the author; clients do not see them.
 
 ```python
 async def database():
     async with connect() as connection:
-        yield connection          # the rest runs after the call, whatever became of it
+        yield connection          # the rest runs after the call, also after an error
 
 @server.tool
 async def orders(user: str, db: Database = Depends(database)) -> list[Order]: ...
 ```
 
-A dependency is a function or coroutine function, a generator of one value, or whatever makes a context manager; it may
-ask for the `Context` and for further dependencies, and runs once per call however many ask for it. A call that is run
-again to have a question answered gets new ones.
+A dependency is a function, a coroutine function, a generator of one value, or a function that returns a context
+manager. It may take the `Context` and further dependencies. It runs once per call, for all parameters that use it. A
+call that runs again after an input request gets new values.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from .parameters import Signature
 
 CONTEXT = "dovetail_context"
-"""The keyword for the context of a function that needs one to be called but asks for none itself."""
+"""The keyword for the context of a function that does not take one, but whose dependencies do."""
 
 
 class Provider:
-    """Where the value of a parameter comes from."""
+    """The source of a parameter's value."""
 
     __slots__ = ("cache", "function")
 
@@ -53,15 +53,15 @@ class Provider:
         self.cache = cache
 
 
-def Depends(function: Callable[..., Any], *, cache: bool = True) -> Any:  # noqa: N802  as everybody knows it
-    """The default of a parameter that ``function`` provides; with ``cache=False`` it is called for each that asks."""
+def Depends(function: Callable[..., Any], *, cache: bool = True) -> Any:  # noqa: N802  FastAPI's name
+    """The default of a parameter that ``function`` provides; with ``cache=False`` each parameter gets its own value."""
     if not callable(function):
         raise RegistrationError(f"Depends takes a function, not {type(function).__name__}")
     return Provider(function, cache=cache)
 
 
 class _Source(Struct, frozen=True, eq=False):
-    """A dependency, taken apart once."""
+    """A parsed dependency."""
 
     function: Callable[..., Any]
     cache: bool
@@ -75,7 +75,7 @@ Read = Callable[..., "Signature"]
 
 
 def with_dependencies(signature: Signature, read: Read) -> Signature:
-    """``signature`` as it is; or, where it has parameters with `Depends`, one that provides them first."""
+    """Return ``signature``, or, if it has parameters with `Depends`, a wrapper that provides them first."""
     wants = {p.name: provider for p in signature.parameters if (provider := _provider(p)) is not None}
     if not wants:
         return signature
@@ -124,7 +124,7 @@ def _source(provider: Provider, read: Read, above: tuple[Any, ...]) -> _Source:
             wants[parameter.name] = _source(inner, read, (*above, function))
         elif parameter.required:
             raise RegistrationError(
-                f"the dependency {name!r} has the parameter {parameter.name!r}, which nobody provides: give it a "
+                f"the dependency {name!r} has the parameter {parameter.name!r}, which has no value: give it a "
                 f"default, Depends(…), or annotate it with Context"
             )
     call, is_async = signature.call, signature.is_async
@@ -160,7 +160,7 @@ class _Run:
                 typing.cast("AbstractAsyncContextManager[Any]", made)
             )
         if isinstance(made, AbstractContextManager) and isinstance(made, ContextDecorator):
-            # One that contextlib made. A connection or a file may be a manager too, and is a value all the same.
+            # A manager made with contextlib. A connection or a file may be a manager too, but is used as a value.
             manager = typing.cast("AbstractContextManager[Any]", made)
             return await self._stack.enter_async_context(_threaded(manager, self._context))
         return typing.cast("Any", made)
@@ -175,7 +175,7 @@ class _Run:
 
 @asynccontextmanager
 async def _threaded(manager: AbstractContextManager[Any], context: Context) -> AsyncGenerator[Any, None]:
-    """A plain manager, entered and left in a worker thread as plain functions are."""
+    """A synchronous context manager, entered and exited in a worker thread as plain functions are."""
     run: Callable[..., Awaitable[Any]] = context.server.lifecycle.runner.call
     value = await run(manager.__enter__)
     try:

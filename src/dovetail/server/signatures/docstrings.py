@@ -1,7 +1,7 @@
-"""What a docstring says about a function: its first paragraph, and a line for each parameter.
+"""Parses docstrings: the first paragraph, and the description of each parameter.
 
 Three styles are read: Google (``Args:`` with indented entries), NumPy (``Parameters`` underlined with dashes)
-and Sphinx (``:param name: …``). A docstring in no style at all simply describes no parameter.
+and Sphinx (``:param name: …``). Any other docstring describes no parameter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECTION: Final = r"[A-Z][A-Za-z ]*:\s*$"
 
 
 class Docstring(Struct, frozen=True):
-    """The parts of a docstring that travel."""
+    """The parts of a docstring that clients see."""
 
     summary: str | None
     parameters: dict[str, str]
@@ -39,7 +39,7 @@ def parse(text: str | None) -> Docstring:
     if not text:
         return NOTHING
     begins_with_section = text.partition("\n")[0].strip() in _GOOGLE
-    # The first line does not count for the margin, unless the entries below are to stay indented under it.
+    # The first line does not count for the margin, unless the following entries stay indented relative to it.
     lines = inspect.cleandoc("\n" + text.lstrip() if begins_with_section else text).splitlines()
     parameters = {name: " ".join(words.split()) for name, words in _entries(lines)}
     return Docstring(_summary(lines), {name: words for name, words in parameters.items() if words})
@@ -77,7 +77,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Entries share the indentation of the first; what is indented deeper continues one."""
+    """Entries have the indentation of the first; a deeper indentation continues an entry."""
     depth = 0
     name, words = "", ""
     for line in lines:

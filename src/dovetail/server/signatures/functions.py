@@ -1,8 +1,8 @@
-"""A plain function, prepared once: its schema, the decoder of its arguments, and how to call it.
+"""A prepared function: its schema, the decoder of its arguments, and the callable.
 
-`decode` turns the arguments of a request into keywords for `call`. For most signatures it is one call into C:
-all parameters are the fields of one Struct, made when the first call comes. What went wrong is worked out only when
-something did.
+`decode` turns the arguments of a request into keywords for `call`. For most signatures this is one C call: all
+parameters are the fields of one Struct, created with the first call. Details of an error are computed only after a
+decode has failed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Members = dict[str, Raw]
 
 _EMPTY: Final = b"{}"
 _FLOAT_REFUSED: Final = ("got `float`", "valid integer")
-"""How msgspec and pydantic refuse ``1.0`` for an integer."""
+"""The messages with which msgspec and pydantic refuse ``1.0`` for an integer."""
 _UNREADABLE: Final = Problem("", "the arguments cannot be read")
 
 
 class Prepared:
-    """What all prepared functions share.
+    """The common part of prepared functions.
 
     Raises:
-        RegistrationError: naming the parameter that cannot be offered to a client, and what to change.
+        RegistrationError: a parameter cannot be offered to clients; the text names it, and what to change.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -52,22 +52,22 @@ class Prepared:
         self.description = signature.docstring.summary
         schema = object_schema(fields, nodes, signature.docstring, closed=True)
         self.input_schema: dict[str, Any] = schemas.document(schema)
-        """What the arguments mean. Only tools send it."""
+        """The descriptions of the arguments. Only tools send them."""
         self._types = {field.key: node.type for field, node in zip(fields, nodes, strict=True)}
 
 
 class Function(Prepared):
-    """A tool's function."""
+    """The function of a tool."""
 
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self._decode = self._decode_first
         if any(field.key != field.name for field in signature.parameters):
-            self._decode = self._decoder()  # two names may collide, and that is said now
+            self._decode = self._decoder()  # report colliding names at registration
         self.output: Output | None = None
-        """Checks and writes what the function returns; None when nothing was declared."""
+        """Checks and encodes the return value; None without a declared output."""
         self.structured = True
-        """Whether an object becomes structured content though no schema was declared."""
+        """Whether an object becomes structured content without a declared schema."""
         self.text = True
         """Whether structured content is repeated as a text block."""
         self.on_coerced: Callable[[], None] | None = None
@@ -78,10 +78,10 @@ class Function(Prepared):
         return None if self.output is None else self.output.schema
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
-        """The keywords for the function, without the context.
+        """Decode the arguments to keywords for the function, without the context.
 
         Raises:
-            InvalidArguments: naming every argument that is wrong, missing or unknown.
+            InvalidArguments: names every argument that is wrong, missing or unknown.
         """
         try:
             return asdict(self._decode(_EMPTY if arguments is UNSET else arguments))  # pyright: ignore[reportArgumentType]
@@ -93,7 +93,7 @@ class Function(Prepared):
         return self._decode(arguments)
 
     def _decoder(self) -> Any:
-        """Decodes a whole set of arguments, defaults included, in one call."""
+        """Decodes all arguments, including defaults, in one call."""
         types = [self._types[field.key] for field in self.signature.parameters]
         try:
             struct = custom_types.struct_of("Arguments", self.signature.parameters, types, closed=True)
@@ -102,7 +102,7 @@ class Function(Prepared):
         return decoder_of(struct)
 
     def _decode_again(self, arguments: Raw | UnsetType, error: Exception) -> dict[str, Any]:
-        """The slow path: forgive a null, and ``1.0`` for an integer; or else say what is wrong."""
+        """The slow path: accept null for an omitted argument and ``1.0`` for an integer, else raise the details."""
         members = _members(arguments, self.name)
         if not members or any(words in str(error) for words in _FLOAT_REFUSED):
             whole = _without_fractions(msgspec.json.decode(msgspec.json.encode(members)))
@@ -116,8 +116,8 @@ class Function(Prepared):
         raise InvalidArguments(self.name, self._problems(members)) from None
 
     def _coerced(self, members: Members) -> dict[str, Any] | None:
-        """The keywords when texts such as ``"5"`` are read as the declared types; None if they do not fit either."""
-        from ...json_schema.coercion import coerce  # only a wrong call needs it
+        """The keywords with texts such as ``"5"`` coerced to the declared types; None if they still do not fit."""
+        from ...json_schema.coercion import coerce  # needed only after a failed decode
 
         try:
             value, count = coerce(msgspec.json.decode(msgspec.json.encode(members)), self.input_schema)
@@ -126,13 +126,13 @@ class Function(Prepared):
             return None
 
     def fitting(self, values: dict[str, Any], found: Problem, validator: Validator) -> dict[str, Any]:
-        """The arguments after coercion, for a schema that is checked as a whole.
+        """The arguments after coercion, for a schema that validates all of them together.
 
         Raises:
-            InvalidArguments: they do not fit either.
+            InvalidArguments: they still do not fit.
         """
         if self.on_coerced is not None:
-            from ...json_schema.coercion import coerce  # only a wrong call needs it
+            from ...json_schema.coercion import coerce  # needed only after a failed decode
 
             coerced, count = coerce(values, self.input_schema)
             if count and validator.problem(coerced) is None:
@@ -150,7 +150,7 @@ class Function(Prepared):
         return found or [_UNREADABLE]
 
     def _trial(self, raw: Raw, name: str) -> list[Problem]:
-        """What is wrong with one argument, if anything."""
+        """The problems of one argument, if any."""
         try:
             msgspec.json.decode(raw, type=self._types[name], dec_hook=custom_types.hook)
         except RecursionError:
@@ -161,7 +161,7 @@ class Function(Prepared):
 
 
 class RawFunction(Function):
-    """A tool with a JSON Schema of its own; its handler takes the arguments as one dict, or as ``**arguments``."""
+    """A tool with a hand-written JSON Schema; its handler takes the arguments as one dict, or as ``**arguments``."""
 
     def __init__(self, signature: Signature, input_schema: dict[str, Any]) -> None:
         context, taken = signature.context_parameter, signature.taken
@@ -182,7 +182,7 @@ class RawFunction(Function):
             )
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
-        """The arguments that fit the schema: as keywords, or as one dict under the name of the parameter."""
+        """The validated arguments: as keywords, or as one dict under the name of the parameter."""
         try:
             values: Any = {} if isinstance(arguments, UnsetType) else msgspec.json.decode(arguments)
         except (ValueError, RecursionError):
@@ -201,14 +201,14 @@ class RawFunction(Function):
 
 
 class PromptFunction(Prepared):
-    """A prompt's function: its arguments arrive as strings."""
+    """The function of a prompt: its arguments are strings."""
 
     def __init__(self, function: Any, *, name: str | None = None) -> None:
         super().__init__(read_signature(function, name=name))
         self.arguments = [_prompt_argument(p, self.input_schema) for p in self.signature.parameters]
 
     def decode(self, arguments: Mapping[str, str] | UnsetType) -> dict[str, Any]:
-        """The keywords for `call`, without the context; what is absent has a default there."""
+        """The keywords for `call`, without the context; absent arguments get their defaults in `call`."""
         given: Mapping[str, str] = {} if isinstance(arguments, UnsetType) else arguments
         fields = self.signature.parameters
         missing = [field.key for field in fields if field.required and field.key not in given]
@@ -235,10 +235,10 @@ class PromptFunction(Prepared):
 
 
 class ResourceFunction(Prepared):
-    """The reader of one resource, or with a template of a family: its arguments are the variables of the URI.
+    """The reader of a resource or a resource template; its arguments are the variables of the URI.
 
     Raises:
-        RegistrationError: the variables are not exactly the parameters, or the template is invalid.
+        RegistrationError: the variables differ from the parameters, or the template is invalid.
     """
 
     def __init__(self, function: Any, template: str | None = None, *, name: str | None = None) -> None:
@@ -248,7 +248,7 @@ class ResourceFunction(Prepared):
         super().__init__(signature)
 
     def decode(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """The keywords for `call`, from what the template found in a URI."""
+        """The keywords for `call`, from the variables in a URI."""
         try:
             return {name: _from_text(text, self._types[name]) for name, text in values.items()}
         except ValueError:
@@ -263,7 +263,7 @@ def prepare_tool(
     output_schema: Any = None,
     structured: bool | None = None,
 ) -> Function:
-    """Prepare a tool; one with an ``input_schema`` has its schemas as they are given, and they go out untouched.
+    """Prepare a tool. The schemas of a tool with an ``input_schema`` are sent unchanged.
 
     ``output_schema`` is a JSON Schema or a type; without it the return annotation decides. ``structured=False``
     returns content only; ``True`` insists on an output schema.
@@ -272,7 +272,7 @@ def prepare_tool(
         RegistrationError: the signature or a schema cannot be offered to a client; the text says what to change.
     """
     if isinstance(function, Function):
-        return function  # whoever made it has made all of this
+        return function  # it was prepared by its creator
     if input_schema is not None:
         prepared = RawFunction(read_signature(function, name=name, may_be_open=True), dict(input_schema))
         if output_schema is not None:
@@ -293,7 +293,7 @@ def _node(field: Field, name: str, schemas: Schemas) -> Node:
 
 
 def _members(arguments: Raw | UnsetType, name: str) -> Members:
-    """The arguments one by one, still raw; absent and null are an empty object."""
+    """The arguments by name, as raw JSON; absent and null count as an empty object."""
     if isinstance(arguments, UnsetType):
         return {}
     try:
@@ -305,13 +305,13 @@ def _members(arguments: Raw | UnsetType, name: str) -> Members:
 
 
 def _no_object(name: str) -> InvalidArguments:
-    """Not for the model to mend: the request itself is malformed, in every revision."""
+    """A malformed request, on every revision: the model cannot correct it."""
     problem = Problem("", "the arguments must be an object")
     return InvalidArguments(name, [problem], kind="invalid_params")
 
 
 def _without_fractions(value: Any) -> Any:
-    """``value`` with ``1.0`` written as ``1``: to JSON they are the same number."""
+    """``value`` with ``1.0`` written as ``1``: in JSON they are the same number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if is_list(value):
@@ -320,10 +320,10 @@ def _without_fractions(value: Any) -> Any:
 
 
 def _from_text(text: str, kind: Any) -> Any:
-    """A string as ``kind``: itself, a number or word that means one, or JSON for anything larger.
+    """Decode a string as ``kind``: a string, number or boolean, or JSON for other types.
 
     Raises:
-        ValueError: it is none of these; in msgspec's words.
+        ValueError: it does not fit; the message is msgspec's.
     """
     if kind is str or kind is Any:
         return text
@@ -339,7 +339,7 @@ def _from_text(text: str, kind: Any) -> Any:
 
 
 def _prompt_argument(field: Field, schema: dict[str, Any]) -> PromptArgument:
-    """How a prompt announces one of its blanks."""
+    """The definition of one argument of a prompt."""
     own: dict[str, Any] = schema["properties"][field.key]
     words: str = own.get("description", "")
     if "$ref" in own or own.get("type") in ("object", "array"):

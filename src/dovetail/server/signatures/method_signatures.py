@@ -1,7 +1,7 @@
-"""The handler of a method of the author's own, prepared once: how its params are read and its result written.
+"""Prepared handlers of custom methods: they decode the params and encode the result.
 
-The author's members are decoded apart from those of the protocol (``_meta``, and on a second round
-``inputResponses`` and ``requestState``), so a type that allows no unknown member is as good as any.
+The author's members are decoded apart from those of the protocol (``_meta`` and, on later rounds, ``inputResponses``
+and ``requestState``), so a type that forbids unknown members works too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Given(CustomParams, kw_only=True):
-    """The params of such a method, read."""
+    """The decoded params of a custom method."""
 
     value: Any = None
-    """The author's members as the type they were declared with."""
+    """The author's members, decoded as the declared type."""
 
 
 class MethodFunction:
-    """A handler of ``params`` (and a context), or of nothing."""
+    """A handler that takes ``params``, a context, both or nothing."""
 
     def __init__(self, name: str, handler: Any, params: Any = None, result: Any = None) -> None:
         signature = read_signature(handler, name=name)
@@ -49,13 +49,13 @@ class MethodFunction:
         self._output = output_of(signature, result, None)
 
     def read(self, raw: bytes | Raw) -> Given:
-        """The params of a request. Raises what msgspec raises, naming the place that does not fit."""
+        """Decode the params of a request. Raises the exceptions of msgspec, which name the member."""
         given = Given.split(raw)
         given.value = self._decode(given.arguments)
         return given
 
     def keywords(self, given: Given) -> Callable[[], dict[str, Any]]:
-        """Gives the keywords for the handler, anew for every run: a handler may change what it was given."""
+        """Return a function that creates the keywords for each run, because a handler may modify them."""
         name = self._parameter
         if name is None:
             return dict[str, Any]
@@ -63,7 +63,7 @@ class MethodFunction:
         return lambda: {name: next(values)}
 
     def write(self, value: Any) -> dict[str, Raw]:
-        """What the handler returned, as the members of a result; None is an empty one."""
+        """Encode the return value as the members of a result; None is an empty result."""
         if value is None:
             return {}
         written = encode(value) if self._output is None else self._output.write(value)

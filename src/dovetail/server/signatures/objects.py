@@ -1,6 +1,6 @@
-"""Classes with named members, seen alike: dataclass, TypedDict, NamedTuple, attrs, msgspec Struct.
+"""A common description of classes with named members: dataclass, TypedDict, NamedTuple, attrs, msgspec Struct.
 
-The parameters of a function are members too: what it can be called with is an object that nobody gave a class.
+The parameters of a function are described in the same way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from .docstrings import NOTHING, Docstring, parse
 
 ANNOTATIONS_KEPT: Final = 1024
-"""Annotations and classes whose schema is cached for all tools."""
+"""The number of annotations and classes whose schemas are cached for all tools."""
 
 
 class Field(Struct, frozen=True, eq=False):
@@ -33,9 +33,9 @@ class Field(Struct, frozen=True, eq=False):
     """Its name on the wire."""
     default: Any = msgspec.field(default_factory=lambda: NODEFAULT)
     factory: Any = msgspec.field(default_factory=lambda: NODEFAULT)
-    """Makes the default, when it must be a fresh one each time."""
+    """Creates the default, if each value needs a new one."""
     optional: bool = False
-    """May be absent without a default (TypedDict's NotRequired)."""
+    """It may be absent without a default (TypedDict's NotRequired)."""
 
     @property
     def required(self) -> bool:
@@ -43,28 +43,28 @@ class Field(Struct, frozen=True, eq=False):
 
 
 class Shape(Struct, frozen=True, eq=False):
-    """A class, taken apart."""
+    """A parsed class."""
 
     fields: tuple[Field, ...]
     build: Callable[[dict[str, Any]], Any]
-    """Make an object of the class from its members."""
+    """Creates an object of the class from its members."""
     array: bool = False
-    """Travels as an array of its members."""
+    """It is encoded as an array of its members."""
     closed: bool = False
-    """Refuses members it does not know."""
+    """It refuses unknown members."""
     tag: tuple[str, Any] | None = None
-    """The member that names the class, and what stands there."""
+    """The tag member and its value."""
     native: bool = True
-    """msgspec may build it without `build`."""
+    """msgspec may create it without `build`."""
     name: str = ""
     docstring: Docstring = NOTHING
 
 
 def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
-    """Take a class (or a generic one with its arguments) apart; None when it has no named members.
+    """Parse a class, or a generic class with its arguments; None if it has no named members.
 
     Raises:
-        NameError: a member's annotation names something that cannot be found.
+        NameError: an annotation of a member refers to an unknown name.
     """
     cls = typing.get_origin(annotation) or annotation
     if not isinstance(cls, type):
@@ -90,11 +90,11 @@ def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
 
 
 _shapes: dict[Any, Shape] = {}
-"""Classes that were taken apart before: many tools share a few."""
+"""A cache of parsed classes: many tools share a few."""
 
 
 def _filled_in(hint: Any, bindings: dict[Any, Any]) -> Any:
-    """An annotation in a generic class, with what its type variables stand for."""
+    """An annotation in a generic class, with its type variables replaced."""
     if hint in bindings:
         return bindings[hint]
     variables = getattr(hint, "__parameters__", ())
@@ -136,7 +136,7 @@ def _attrs(cls: Any, hints: dict[str, Any]) -> Shape:
         default: Any = NODEFAULT if a.default is nothing else a.default
         factory: Any = NODEFAULT
         if hasattr(default, "takes_self"):
-            # A factory that wants the object itself is left to the class: UNSET is not passed on.
+            # For a factory that takes the object, UNSET is not passed on: attrs calls it.
             factory = (lambda: UNSET) if default.takes_self else default.factory
             default = NODEFAULT
         return Field(a.name, hints[a.name] if a.type is not None else Any, a.name, default, factory)
@@ -148,7 +148,7 @@ def _attrs(cls: Any, hints: dict[str, Any]) -> Shape:
         try:
             return cls(**{aliases[name]: value for name, value in values.items() if value is not UNSET})
         except (ValueError, TypeError) as error:
-            # The validators of attrs end their texts with the value.
+            # The messages of attrs validators end with the value.
             raise ValueError(re.split(r": | \(got ", str(error.args[0]))[0]) from None
 
     validated = any(a.validator is not None for a in attributes)

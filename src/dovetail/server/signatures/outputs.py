@@ -1,8 +1,7 @@
-"""What a tool says it returns: the output schema, and the check that what it returned is that.
+"""The declared output of a tool: its schema, and the check of returned values.
 
-The canonical schema is the plain one, whatever its root; older revisions get it wrapped by the codec. A value
-is written as JSON once and read back through the decoder of the declared type, which is how a wrong field is
-found whatever class the value has.
+The canonical schema is the plain one, whatever its root; the codec wraps it for older revisions. A value is encoded as
+JSON and decoded again as the declared type. This finds wrong fields whatever class the value has.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ _CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
 
 
 class Output(Struct, frozen=True, eq=False):
-    """A declared result."""
+    """A declared output."""
 
     name: str
     schema: dict[str, Any]
     checked: Callable[[Any], bytes]
-    """Writes a value; raises what msgspec raises, or `ReturnError`, for one that is not what was declared."""
+    """Encodes a value; raises msgspec's exceptions, or `ReturnError`, for a value that does not fit."""
     text: bool = False
-    """A plain string was declared: it is its own JSON value and its own text."""
+    """The declared type is a plain string, which is sent as text too."""
 
     def write(self, value: Any) -> bytes:
-        """``value`` as JSON that fits the schema.
+        """Encode ``value`` as JSON that fits the schema.
 
         Raises:
-            ReturnError: naming the field that does not fit; for the author's log, not for the peer.
+            ReturnError: names the field that does not fit; for the server's log, not for the peer.
         """
         try:
             return self.checked(value)
@@ -56,7 +55,7 @@ class Output(Struct, frozen=True, eq=False):
 
 
 def output_of(signature: Signature, given: Any, structured: bool | None) -> Output | None:
-    """The output of a function, or None when it has only content to show."""
+    """The output of a function, or None if it returns only content."""
     if isinstance(given, dict):
         return raw_output(signature.name, typing.cast("dict[str, Any]", given))
     annotation = given if given is not None else _declared(signature.returns)
@@ -73,7 +72,7 @@ def output_of(signature: Signature, given: Any, structured: bool | None) -> Outp
 
 
 def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None) -> Output:
-    """An output described by a type."""
+    """An output declared as a type."""
     schemas = Schemas(scope, mode="output")
     node = schemas.prepare(annotation)
     schema = schemas.document(node.schema)
@@ -93,7 +92,7 @@ def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None
 
 
 def raw_output(name: str, schema: dict[str, Any]) -> Output:
-    """An output described by a JSON Schema."""
+    """An output declared as a JSON Schema."""
     validator = raw_validator(schema, f"the output schema of {name!r}", object_root=False)
 
     def write(value: Any) -> bytes:
@@ -106,13 +105,13 @@ def raw_output(name: str, schema: dict[str, Any]) -> Output:
 
 
 def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Validator:
-    """The validator of a JSON Schema that an author wrote by hand.
+    """The validator of a hand-written JSON Schema.
 
     Raises:
-        RegistrationError: the schema cannot be used; the text says why.
-        DovetailError: jsonschema-rs is not installed; the text has the command.
+        RegistrationError: the schema is not usable; the text says why.
+        DovetailError: jsonschema-rs is not installed; the text has the command to install it.
     """
-    from ...json_schema.problem import SchemaError  # a server without raw schemas does not load it
+    from ...json_schema.problem import SchemaError  # loaded with the first raw schema
     from ...json_schema.validation import Validator
 
     if not extras.installed("jsonschema_rs"):
@@ -126,18 +125,18 @@ def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Va
 
 
 def is_content(value: Any) -> bool:
-    """Whether ``value`` is a content block, or becomes one by itself."""
+    """Whether ``value`` is a content block, or is converted to one."""
     return isinstance(value, _CONTENT)
 
 
 def _declared(annotation: Any) -> Any:
-    """The part of a return annotation that describes data; `MISSING` when it describes content or nothing."""
+    """The part of a return annotation that describes data; `MISSING` if it describes content or nothing."""
     if annotation in (MISSING, None, Any, object, type(None), typing.NoReturn) or _says_nothing(annotation):
         return MISSING
     if any(_is(part, _CONTENT) or _is(part, CallToolResult) for part in _parts(annotation)):
         return MISSING
     members = typing.get_args(annotation) if is_union(annotation) else (annotation,)
-    # Other results are steps on the way (a question to the user); they never reach the output check.
+    # Other results, such as an InputRequired, are intermediate and never reach the output check.
     data = tuple(member for member in members if not _is(member, Result))
     if len(data) == len(members):
         return annotation
@@ -145,7 +144,7 @@ def _declared(annotation: Any) -> Any:
 
 
 def _says_nothing(annotation: Any) -> bool:
-    """A list of anything may as well be a list of content blocks, so it promises no structure."""
+    """Whether the type promises no structure: a list of anything may be a list of content blocks."""
     if (typing.get_origin(annotation) or annotation) not in (list, tuple, Sequence, Iterable):
         return False
     return all(member in (Any, object, ...) for member in typing.get_args(annotation))
@@ -156,7 +155,7 @@ def _is(part: Any, classes: Any) -> bool:
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The annotation and everything it is made of."""
+    """The annotation and all its parts."""
     yield annotation
     for argument in typing.get_args(annotation):
         yield from _parts(argument)

@@ -1,8 +1,8 @@
-"""What a plain callable asks for: its parameters with resolved annotations, and what it returns.
+"""Reads callables: their parameters with resolved annotations, and their return annotation.
 
-Functions, methods, partials, callable objects and static methods all come out as one `Signature`. Annotations
-written as strings are evaluated in the module of the function, in what it closes over, and in the locals of
-the scope that defines it, as long as that scope is still running.
+Functions, methods, partials, callable objects and static methods all become a `Signature`. Annotations written as
+strings are evaluated in the module of the function, its closure, and the locals of the defining scope while that scope
+runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .docstrings import NOTHING, Docstring, parse
 from .objects import ANNOTATIONS_KEPT, Field
 
 _CONTEXT: Final = r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]"
-"""A context imported for type checkers only; nobody else can say what the name means."""
+"""Stands for a context class that was imported under TYPE_CHECKING only."""
 MISSING: Any = inspect.Parameter.empty
 _NAMED = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -36,28 +36,28 @@ _NAMED = (
 
 
 class Signature(Struct, frozen=True, eq=False):
-    """A callable, taken apart once."""
+    """A parsed callable."""
 
     call: Callable[..., Any]
-    """Takes keywords only, whatever the function wants."""
+    """Takes only keywords, whatever the function takes."""
     name: str
     docstring: Docstring
     parameters: tuple[Field, ...]
     returns: Any
     """The return annotation, `MISSING` without one."""
     context_parameter: str | None
-    """The keyword under which `call` wants the context, if it wants one."""
+    """The keyword argument of `call` for the context; None without one."""
     is_async: bool
     locals: dict[str, Any]
-    """Names of the defining scope, for annotations inside the classes it uses."""
+    """The names of the defining scope, for annotations in the classes that it uses."""
     taken: frozenset[str] | None = None
-    """It takes ``**arguments`` of any name but these, which it has itself; None where it takes none such."""
+    """The keywords that ``**arguments`` cannot have, because they are parameters; None without ``**arguments``."""
 
 
 def read_signature(function: Any, *, name: str | None = None, may_be_open: bool = False) -> Signature:
-    """Take ``function`` apart, and provide what it takes with `Depends`.
+    """Parse ``function``, and provide the parameters with `Depends`.
 
-    One that takes ``**arguments`` is refused unless it ``may_be_open``.
+    A function with ``**arguments`` is refused unless it ``may_be_open``.
 
     Raises:
         RegistrationError: it cannot be called with named arguments, or an annotation cannot be resolved.
@@ -68,7 +68,7 @@ def read_signature(function: Any, *, name: str | None = None, may_be_open: bool 
 def take_apart(
     function: Any, *, name: str | None = None, may_be_open: bool = False, may_yield: bool = False
 ) -> Signature:
-    """The signature as it stands; dependencies are parameters like others."""
+    """Parse a signature without resolving `Depends`."""
     function = _callable(function, may_yield=may_yield)
     plain, bound = _unwrap(function)
     name = name or _name(function, plain)
@@ -80,7 +80,7 @@ def take_apart(
     taken: frozenset[str] | None = None
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in bound:
-            continue  # a partial has settled it: a caller must not be able to change it
+            continue  # bound by a partial: a caller must not change it
         if may_be_open and parameter.kind is inspect.Parameter.VAR_KEYWORD:
             taken = bound | _by_keyword(plain)
             continue
@@ -88,7 +88,7 @@ def take_apart(
         annotation = scope.resolve(parameter.annotation, f"parameter {parameter.name!r} of {name!r}")
         key, by_place = parameter.name, parameter.kind is inspect.Parameter.POSITIONAL_ONLY
         if is_context(annotation):
-            # The name of one that is passed by its place is free for an argument of ``**arguments``.
+            # The name of a positional parameter is free for an argument in ``**arguments``.
             key = context_parameter = CONTEXT if by_place and may_be_open else key
         else:
             parameters.append(_field(parameter, annotation))
@@ -108,7 +108,7 @@ def take_apart(
 
 
 def is_context(annotation: Any) -> bool:
-    """Whether ``annotation`` is the class a handler names to get its context, or ``… | None`` of it."""
+    """Whether ``annotation`` is the context class, or its union with None."""
     if isinstance(annotation, type):
         return getattr(annotation, "__dovetail_context__", False) is True
     if sys.version_info >= (3, 12) and isinstance(annotation, typing.TypeAliasType):
@@ -126,13 +126,13 @@ def is_union(annotation: Any) -> bool:
 
 
 class _UnresolvedContext:
-    """Stands for ``Context`` when it was imported for type checkers only."""
+    """Stands for ``Context`` if it was imported under TYPE_CHECKING only."""
 
     __dovetail_context__ = True
 
 
 class _Scope:
-    """Where the annotations of one function are evaluated."""
+    """The namespaces in which the annotations of one function are evaluated."""
 
     def __init__(self, plain: Any) -> None:
         self._annotations: dict[str, Any] = getattr(plain, "__annotations__", {})
@@ -160,7 +160,7 @@ class _Scope:
             raise RegistrationError(f"the annotation of {what} is not a type: {error}") from error
 
     def _evaluated(self, text: str) -> Any:
-        """What ``text`` means. A plain name needs no compiling, and most annotations are one."""
+        """The value of ``text``. Most annotations are plain names, which are looked up without compiling."""
         for names in (self.locals, self._globals, vars(builtins)):
             if text in names:
                 return names[text]
@@ -177,7 +177,7 @@ def _compiled(text: str) -> types.CodeType:
 
 
 def _settled(annotation: Any) -> bool:
-    """Whether no name inside is left to be evaluated: ``list[str]``, ``int | None``."""
+    """Whether the annotation is fully evaluated: ``list[str]``, ``int | None``."""
     parts = typing.get_args(annotation)
     return bool(parts) and all(isinstance(part, type) for part in parts)
 
@@ -190,7 +190,7 @@ def _callable(function: Any, *, may_yield: bool) -> Any:
     if not callable(function):
         raise RegistrationError(f"a function is needed, not {type(function).__name__}")
     if inspect.isasyncgenfunction(function) and not may_yield:
-        raise RegistrationError("an async generator gives no single result: return a list instead")
+        raise RegistrationError("an async generator has no single result: return a list instead")
     return function
 
 
@@ -218,7 +218,7 @@ def _name(function: Any, plain: Any) -> str:
 
 def _check(parameter: inspect.Parameter, name: str, plain: Any) -> None:
     if parameter.kind not in _NAMED:
-        raise RegistrationError(f"{name!r} takes {parameter}: every argument must have a name of its own")
+        raise RegistrationError(f"{name!r} takes {parameter}: every argument must have a name")
     unbound = parameter.name in ("self", "cls") and parameter.annotation is MISSING
     if unbound and "." in getattr(plain, "__qualname__", "").rpartition("<locals>.")[2]:
         raise RegistrationError(
@@ -246,7 +246,7 @@ def _field(parameter: inspect.Parameter, annotation: Any) -> Field:
 
 
 def _by_keyword(plain: Any) -> frozenset[str]:
-    """The names that ``plain`` takes as keywords for itself, ``self`` among them."""
+    """The names that ``plain`` takes as keywords, ``self`` among them."""
     own = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return frozenset(p.name for p in inspect.signature(plain).parameters.values() if p.kind in own)
 
@@ -262,7 +262,7 @@ def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Calla
 
 
 def _defining_locals(plain: Any) -> dict[str, Any]:
-    """What ``plain`` closes over, and the locals of the function that is defining it right now."""
+    """The closure variables of ``plain``, and the locals of the function that is defining it."""
     names: dict[str, Any] = {}
     outer, nested, _ = getattr(plain, "__qualname__", "").rpartition(".<locals>.")
     if nested:

@@ -1,4 +1,4 @@
-"""The types that need no taking apart: what JSON Schema calls them, and how their values are written."""
+"""Types with a fixed JSON Schema, and the encoder of their values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ARRAYS: Final[dict[Any, Any]] = {
     abc.MutableSet: set,
 }
 MAPPINGS: Final[dict[Any, Any]] = {dict: dict, abc.Mapping: dict, abc.MutableMapping: dict}
-"""Collections, and the class each one is decoded as."""
+"""Collections, and the class as which each is decoded."""
 
 _TEXTUAL: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("pathlib", "PurePath", {"type": "string", "format": "path"}),
@@ -49,10 +49,10 @@ _TEXTUAL: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("ipaddress", "IPv4Network", {"type": "string"}),
     ("ipaddress", "IPv6Network", {"type": "string"}),
 )
-"""Classes that read and write themselves as a string. By name: whoever uses one has imported its module."""
+"""Classes that are converted from and to strings, by name: the author's module has imported them."""
 
 UNWRITABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""What msgspec raises for values that have no JSON: foreign objects, lone surrogates, endless nesting."""
+"""The exceptions of msgspec for values without a JSON form: unknown classes, lone surrogates, recursion."""
 
 
 def textual_schema(kind: type[Any]) -> dict[str, Any] | None:
@@ -74,14 +74,14 @@ def _hook(value: Any) -> Any:
     if isinstance(value, abc.Iterable):
         return list(cast("abc.Iterable[Any]", value))
     if isinstance(value, abc.Coroutine):
-        raise TypeError(f"'await' is missing in front of a call of {value.__qualname__}")
+        raise TypeError(f"the call of {value.__qualname__} needs 'await'")
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 
 encode = msgspec.json.Encoder(enc_hook=_hook).encode
-"""A returned value as JSON bytes. Raises TypeError naming the class that has no JSON form."""
+"""Encode a return value as JSON. Raises TypeError naming a class without a JSON form."""
 
 
 def readable(text: str) -> str:
-    """``text`` with a question mark for every lone surrogate, as file names may have them: JSON cannot say those."""
+    """``text`` with a question mark for every lone surrogate, which file names may contain and JSON may not."""
     return text if text.isascii() else text.encode(errors="replace").decode()

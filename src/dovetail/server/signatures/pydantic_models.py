@@ -1,7 +1,7 @@
-"""Pydantic, when the author uses it, and only then.
+"""Support for pydantic models, without importing pydantic.
 
-A type that comes from pydantic cannot exist before pydantic was imported, so its classes are looked up in
-``sys.modules`` and never imported from here: a server without pydantic models does not pay for it.
+An author who uses a pydantic type has imported pydantic. This module finds it in ``sys.modules``, so a server without
+pydantic models does not pay for it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ...errors import RegistrationError
 
 
 def module() -> Any:
-    """The pydantic module, or None while nobody has imported it."""
+    """The pydantic module, or None if it is not imported."""
     return sys.modules.get("pydantic")
 
 
 def is_foreign(annotation: Any) -> bool:
-    """Whether ``annotation`` itself (not something inside it) is pydantic's to validate."""
+    """Whether pydantic must validate ``annotation`` itself (not only something inside it)."""
     pydantic = module()
     if pydantic is None or not isinstance(annotation, type):
         return False
@@ -35,7 +35,7 @@ def is_foreign(annotation: Any) -> bool:
 
 
 def is_field(value: Any) -> bool:
-    """Whether ``value`` was made by ``pydantic.Field(...)``."""
+    """Whether ``value`` was created by ``pydantic.Field(...)``."""
     kind = cast("type[Any]", type(value))
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")
 
@@ -56,11 +56,11 @@ def default_of(field: Any, missing: Any) -> tuple[Any, Callable[[], Any] | None]
 
 
 _CHANGES = ("strip_whitespace", "to_upper", "to_lower", "ascii_only")
-"""What ``StringConstraints`` can do beyond constraining."""
+"""The features of ``StringConstraints`` that change the value."""
 
 
 def needs_pydantic(metadata: Any) -> bool:
-    """Whether this piece of ``Annotated`` metadata runs code of pydantic's: validators, serializers."""
+    """Whether this ``Annotated`` metadata runs pydantic code: validators, serializers."""
     name = type(metadata).__name__
     if not type(metadata).__module__.startswith("pydantic"):
         return False
@@ -68,14 +68,14 @@ def needs_pydantic(metadata: Any) -> bool:
         return any(getattr(metadata, change, None) for change in _CHANGES)
     if name == "FieldInfo":
         return metadata.discriminator is not None
-    # pydantic keeps pattern and its like in a private class of their own
+    # pydantic keeps pattern and similar constraints in a private class
     return name != "PydanticGeneralMetadata" or bool(
         cast("Any", vars(metadata)).keys() - {"pattern", "strict"}
     )
 
 
 class Adapter:
-    """A pydantic ``TypeAdapter`` that speaks our errors."""
+    """A pydantic ``TypeAdapter`` that raises Dovetail's errors."""
 
     def __init__(self, annotation: Any) -> None:
         pydantic = module()
@@ -86,14 +86,14 @@ class Adapter:
         self._error: type[Exception] = pydantic.ValidationError
 
     def schema(self, mode: typing.Literal["validation", "serialization"]) -> dict[str, Any]:
-        """The JSON Schema, with ``$defs`` of its own. Raises RegistrationError when there is none."""
+        """The JSON Schema, with its ``$defs``. Raises RegistrationError if there is none."""
         try:
             return self._adapter.json_schema(mode=mode)
         except Exception as error:
             raise RegistrationError(_first_line(error)) from error
 
     def decode(self, value: Any) -> Any:
-        """Validate plain JSON values. Strict, as everywhere: a string never becomes a number.
+        """Validate plain JSON values. Strict, as everywhere: a string is never converted to a number.
 
         Raises:
             ValueError: with path and reason, without the value.
@@ -117,7 +117,7 @@ def reason(error: Any) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     text: str = first["msg"]
     if first["type"] == "union_tag_invalid":
-        text = f"Must be one of {first['ctx']['expected_tags']}"  # its own text shows the value
+        text = f"Must be one of {first['ctx']['expected_tags']}"  # the original message contains the value
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     return f"{text} - at `${path}`" if path else text
 

@@ -1,7 +1,7 @@
-"""Returned values into results. `docs/design/conversions.md` has the tables.
+"""Converts return values to results. `docs/design/conversions.md` has the tables.
 
-What a tool, a resource or a prompt returns is taken for what it plainly is: text for a string, content blocks
-as they are, JSON for data. Wrong values raise `ReturnError`, which says to the author what was wrong.
+A string becomes text, content blocks stay as they are, and data becomes JSON. Wrong values raise `ReturnError`, which
+tells the author what is wrong.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ R = TypeVar("R")
 
 
 def tool_result(value: Any, function: Function) -> Any:
-    """The result of a tool that returned ``value``; a whole result comes back as it is.
+    """The result for a tool that returned ``value``; a complete result is returned unchanged.
 
     Raises:
-        ReturnError: the value is not what the tool declared, or JSON cannot write it.
+        ReturnError: the value does not fit the declared output, or JSON cannot represent it.
     """
     output = function.output
     if not function.text:
@@ -59,12 +59,12 @@ def tool_result(value: Any, function: Function) -> Any:
 def resource_contents(
     value: Any, uri: str, mime_type: str | None = None, *, json_mime_type: str = JSON
 ) -> list[m.ResourceContents]:
-    """The contents of the resource ``uri`` whose function returned ``value``.
+    """The contents of the resource ``uri``, from the return value of its function.
 
-    ``mime_type`` is what the resource was registered with; ``json_mime_type`` stands in for it with data.
+    ``mime_type`` is that of the registration; ``json_mime_type`` is the default for data.
 
     Raises:
-        ReturnError: JSON cannot write the value.
+        ReturnError: JSON cannot represent the value.
     """
     items = _items(value)
     several = any(
@@ -74,10 +74,11 @@ def resource_contents(
 
 
 def prompt_messages(value: Any, name: str = "prompt", *, bare: bool = False) -> list[m.PromptMessage]:
-    """The messages of a prompt whose function returned ``value``; with ``bare``, strings in dicts stay strings.
+    """Convert the return value of a prompt to messages; with ``bare``, strings in dicts stay strings.
 
     Raises:
-        ReturnError: (kind ``prompt_render_failed``) a dict is no message, a role is none, or JSON cannot write it.
+        ReturnError: (kind ``prompt_render_failed``) a dict is not a message, a role is invalid, or JSON cannot
+        represent it.
     """
     several = isinstance(value, list | tuple)
     messages = [_message(item, name, bare=bare) for item in (_items(value) if several else [value])]
@@ -89,7 +90,9 @@ def prompt_messages(value: Any, name: str = "prompt", *, bare: bool = False) -> 
 
 
 def writable(value: R, name: str, kind: str | None = None) -> R:
-    """``value`` itself: what an author made without us is written once on trial, while a failure is still his."""
+    """Return ``value`` after a trial encoding, so that an object that JSON cannot represent is reported as the author's
+    error.
+    """
     try:
         write_message(value)
     except UNWRITABLE as error:
@@ -98,7 +101,7 @@ def writable(value: R, name: str, kind: str | None = None) -> R:
 
 
 def without_system(result: m.GetPromptResult) -> m.GetPromptResult:
-    """The same prompt for a peer that knows no system role: such messages go first, as the user's."""
+    """The same prompt without the system role, for older peers: such messages become leading user messages."""
     if all(message.role != "system" for message in result.messages):
         return result
     first = [
@@ -112,7 +115,7 @@ def without_system(result: m.GetPromptResult) -> m.GetPromptResult:
 
 
 def _without_text(value: Any, function: Function) -> Any:
-    """The result of a tool registered with ``text=False``: structured content alone, where there is any."""
+    """The result of a tool registered with ``text=False``: only structured content, if there is any."""
     output = function.output
     result = _undeclared(value, function) if output is None else _declared(value, output)
     explicit = isinstance(value, m.Result) or (isinstance(value, tuple) and _content_and_data(value)[0])
@@ -137,7 +140,7 @@ def _check_result(result: m.Result, output: Output) -> None:
     if not isinstance(result, m.CallToolResult) or result.is_error is True:
         return
     if result.structured_content is UNSET:
-        raise ReturnError(output.name, [Problem("", "its output schema demands structured content")])
+        raise ReturnError(output.name, [Problem("", "its output schema requires structured content")])
     output.write(result.structured_content)
 
 
@@ -163,12 +166,12 @@ def _undeclared(value: Any, function: Function) -> Any:
 
 
 def _items(value: Any) -> Sequence[Any]:
-    """What is in a list or tuple; nothing is in anything else."""
+    """The items of a list or tuple; none for any other value."""
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
 def _content_and_data(value: Any) -> tuple[list[m.ContentBlock] | None, Any]:
-    """``(blocks, data)`` says both itself; anything else is data."""
+    """Split a return value: ``(blocks, data)`` has both; any other value is data."""
     if isinstance(value, tuple) and len(items := _items(value)) == 2:  # pyright: ignore[reportUnknownArgumentType]
         first, data = items
         blocks: list[Any] = first if is_list(first) else [first]
@@ -178,7 +181,7 @@ def _content_and_data(value: Any) -> tuple[list[m.ContentBlock] | None, Any]:
 
 
 def block(value: Any) -> m.ContentBlock:
-    """A content block, or what becomes one by itself."""
+    """Convert a value to a content block."""
     if isinstance(value, Media):
         return value.content()
     if isinstance(value, m.ResourceContents):
@@ -187,7 +190,7 @@ def block(value: Any) -> m.ContentBlock:
 
 
 def _block_of(value: Any, name: str) -> m.ContentBlock:
-    """One item of a mixed list."""
+    """The content block of one item in a mixed list."""
     if isinstance(value, str):
         return m.TextContent(value)
     return block(value) if is_content(value) else m.TextContent(_text(_write(value, name)))
@@ -237,7 +240,7 @@ def _message(value: Any, name: str, *, bare: bool) -> m.PromptMessage:
 
 
 def _message_of(value: dict[str, Any], name: str, *, bare: bool) -> m.PromptMessage:
-    """A dict must be a message; its content may be a string or any block, its annotations are the content's."""
+    """Convert a dict to a message; its content may be a string or any block, its annotations apply to the content."""
     content: Any = value.get("content")
     if isinstance(content, str):
         content = m.TextContent(content, meta={VENDOR + "bare": True} if bare else UNSET)
@@ -262,5 +265,5 @@ def _write(value: Any, name: str, kind: str | None = None) -> bytes:
 
 
 def _text(written: bytes) -> str:
-    """JSON as text; a string is shown without its quotes."""
+    """JSON as text; a string is shown without quotes."""
     return msgspec.json.decode(written, type=str) if written[:1] == b'"' else written.decode()

@@ -1,4 +1,4 @@
-"""Why a value does not fit, in words a model can act on: where, and what was expected. Never the value."""
+"""Errors that name the location and the expected type of a wrong value, never the value itself."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...shapes import is_object
 HINTS: Final = 3
 """Unknown arguments of one call for which a similar known name is suggested."""
 NAME_SHOWN: Final = 40
-"""Characters of an unknown argument's name that an error repeats, and that are compared with known names."""
+"""The length to which an error shortens the name of an unknown argument, also for the comparison with known names."""
 
 
 MOST_PROBLEMS: Final = 10
-"""Things that are said to be wrong with one value; more would not help anybody."""
+"""The maximum of reported problems of one value."""
 VALUES_SHOWN: Final = 20
-"""Allowed values that are named when none of them was given."""
+"""The maximum of allowed values in a message about a value that is not one of them."""
 
-# Compiled when the first value is wrong: a server that is only listed does not pay for them.
+# Compiled with the first wrong value, to keep start-up fast.
 _AT: Final = r" - at (?:`key` in )?`([^`]*)`"
 _STEP: Final = r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]"
 _QUOTED: Final = r"`(int|str|float|bool|null|array|object)( \| [^`]*)?`"
@@ -33,7 +33,7 @@ _JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "boo
 
 
 class InvalidArguments(ProtocolError):
-    """The arguments of a call do not fit; ``problems`` says where and why."""
+    """The arguments of a call are not valid; ``problems`` says where and why."""
 
     def __init__(self, name: str, problems: Sequence[Problem], kind: str = "invalid_tool_arguments") -> None:
         self.problems = tuple(problems[:MOST_PROBLEMS])
@@ -45,7 +45,9 @@ class InvalidArguments(ProtocolError):
 
 
 class ReturnError(DovetailError):
-    """A handler returned what its declaration does not allow: tell its author, mask it from the peer."""
+    """A handler returned a value that its declaration does not allow: the log gets the details, the peer a masked
+    error.
+    """
 
     kind = "tool_execution_failed"
 
@@ -55,8 +57,8 @@ class ReturnError(DovetailError):
 
 
 def unknown(names: Iterable[str], known: Iterable[str]) -> list[Problem]:
-    """Arguments nobody asked for; the first ones with the name that was probably meant."""
-    import difflib  # only a wrong call needs it
+    """The problems of unknown arguments; the first ones suggest the name that was probably meant."""
+    import difflib  # needed only after a failed decode
 
     found: list[Problem] = []
     for number, name in enumerate(islice(names, MOST_PROBLEMS)):
@@ -68,12 +70,12 @@ def unknown(names: Iterable[str], known: Iterable[str]) -> list[Problem]:
 
 
 def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
-    """Make a problem of a message of msgspec's; ``schema`` is the document of the whole."""
-    # A custom type inside a custom type leaves one path each, the innermost first.
+    """Convert a message of msgspec to a `Problem`; ``schema`` is the root document."""
+    # A nested custom type leaves one path each, the innermost first.
     path = prefix + "".join(found[1:] for found in reversed(re.findall(_AT, text)))
     reason = re.sub(_QUOTED, _json_type, re.sub(_AT, "", text))
     if reason.startswith(("Invalid enum value", "Invalid value")):
-        # msgspec shows the value here, and the allowed ones are more use.
+        # msgspec shows the value here; the allowed values are more useful.
         reason = _allowed(schema, path)
     elif found := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
         known = [name for node in _nodes(schema, path) for name in node.get("properties", {})]
@@ -98,7 +100,7 @@ def _allowed(schema: Mapping[str, Any], path: str) -> str:
 
 
 def _nodes(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
-    """All subschemas that speak about ``path``."""
+    """All subschemas that apply to ``path``."""
     nodes = _spread([schema], schema)
     for found in re.finditer(_STEP, path):
         name, index = found.groups()
@@ -116,7 +118,7 @@ def _children(node: Mapping[str, Any], name: str | None, index: str | None) -> I
 
 
 def _spread(nodes: list[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Follow references into ``$defs`` and open alternatives, a few levels deep."""
+    """Follow references into ``$defs`` and expand alternatives, a few levels deep."""
     result: list[Mapping[str, Any]] = []
     for _ in range(4):
         following: list[Any] = []

@@ -1,4 +1,4 @@
-"""Tools that run as tasks: `work` runs them, `task_methods` answers for them in all three designs.
+"""Tools that run as tasks, in all three designs of the protocol.
 
-Start with `work`; the state machine itself is `core.task_machine`.
+Start with `task_runner`, which runs them; `task_methods` answers ``tasks/*``. The state machine is `core.task_machine`.
 """

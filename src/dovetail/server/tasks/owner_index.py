@@ -1,7 +1,7 @@
-"""What the tasks of one principal are counted and named by, without a look at the tasks themselves.
+"""The index of the tasks of each principal: their number, their size and the client's names for them.
 
-A principal has so many places (`stores/quotas.py`), and every task takes one. A client's own name for a task stands
-beside them.
+Each task occupies one quota slot of its principal (`stores/quotas.py`). The client's own name for a task is stored next
+to the slots.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_TASK_SLOTS: Final = 20_000
 
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 GENERATED: Final = re.compile(r"[0-9a-f]{43}")
-"""Ids that we made."""
+"""Ids that Dovetail generated."""
 
 
 class Ended(NamedTuple):
-    """A task that is over, as much of it as it takes to forget it."""
+    """The data of a finished task that is needed to delete it."""
 
     principal: str | None
     id: str
@@ -40,27 +40,27 @@ class Ended(NamedTuple):
 
 
 class ShareFull(StoreFull):
-    """The owner of a task has as many bytes of them as may be kept."""
+    """The tasks of one owner use all the bytes that it may store."""
 
 
 class Owned:
-    """The places and names of all principals."""
+    """The quota slots and names of all principals."""
 
     def __init__(self, store: Store, maximum: int) -> None:
         self._store = store
         self._maximum = maximum
 
     async def acquire_slot(self, machine: TaskMachine) -> bool:
-        """Count the task among those of its principal; False: it has as many as it may."""
+        """Count the task for its principal; False if the principal has reached its limit."""
         folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
         machine.quota_key = await acquire_slot(self._store, folder, self._maximum, machine.id.encode(), ttl)
         return machine.quota_key is not None
 
     async def weigh(self, machine: TaskMachine, size: int) -> None:
-        """Count the bytes of a task, where it has many.
+        """Count the bytes of a large task.
 
         Raises:
-            ShareFull: its owner, or all together, have too many.
+            ShareFull: the quota of its owner, or of the server, is used up.
         """
         if size <= BYTES_PER_SLOT or len(machine.byte_quota_keys) >= 2 * (1 + size // BYTES_PER_SLOT):
             return
@@ -75,7 +75,7 @@ class Owned:
             raise ShareFull from error
 
     async def name(self, machine: TaskMachine, label: str) -> None:
-        """Let the principal's ``label`` stand for the task.
+        """Register ``label`` as the principal's name for the task.
 
         Raises:
             ProtocolError: ``task_already_exists``.
@@ -84,12 +84,12 @@ class Owned:
             raise exists(label)
 
     async def find(self, principal: str, label: str) -> str | None:
-        """The id of the task that ``principal`` calls ``label``."""
+        """The id of the task that ``principal`` named ``label``."""
         found = await self._store.get(_name(principal, label)) if _LABEL.fullmatch(label) else None
         return None if found is None else found.decode()
 
     async def drop(self, task: TaskMachine | Ended) -> None:
-        """The task is forgotten, or never came about."""
+        """Remove a task that was deleted, or could not be created."""
         if task.quota_key is not None:
             await self._store.delete(task.quota_key)
         if task.label is not None and task.principal is not None:
@@ -105,7 +105,7 @@ def _ttl(machine: TaskMachine) -> float | None:
 
 
 def checked(label: str) -> str:
-    """A name a client may give to a task.
+    """Check a client's name for a task.
 
     Raises:
         ProtocolError: ``invalid_params``.
@@ -120,7 +120,7 @@ def exists(label: str) -> ProtocolError:
 
 
 def owner(principal: str | None) -> str:
-    """How the folders of a principal are called."""
+    """The key prefix of a principal."""
     return "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
 
 

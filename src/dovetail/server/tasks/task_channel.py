@@ -1,7 +1,7 @@
-"""What a handler sees when it runs as a task: how it asks, reports and detaches.
+"""How a handler that runs as a task requests input, reports progress and detaches from its call.
 
-A running task has no request to speak through. Its questions become the task's questions, answered by
-``tasks/update`` or on the stream of ``tasks/result``; its progress becomes what the task says about itself.
+A running task has no open request. Its input requests are stored in the task and answered by ``tasks/update``, or on
+the stream of ``tasks/result``. Its progress becomes the status message of the task.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Put = Callable[[dict[str, InputRequest]], Awaitable[dict[str, asyncio.Future[Raw
 
 
 class Steps(Protocol):
-    """What a handler has done and heard already, kept for the next worker; UNSET is nothing."""
+    """The stored steps and answers of a handler, for the next worker; UNSET means none."""
 
     async def get(self, key: str) -> Any: ...
     async def put(self, key: str, value: Any) -> None: ...
@@ -38,7 +38,7 @@ class Steps(Protocol):
 
 
 class TaskAsking(LegacyAsking):
-    """Questions wait in the task until the client answers them; the handler waits with them."""
+    """Input requests are stored in the task, and the handler waits until the client answers them."""
 
     asker = "task"
 
@@ -65,7 +65,7 @@ class TaskAsking(LegacyAsking):
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
         for question in questions:
             self._checked(question)
-        self._count_round()  # each of them is kept, whichever way it is asked
+        self._count_round()  # every round is stored, so every round counts
         raws = await self._known(questions) or await self._wait(questions)
         decode = self._call.codec.decode_result
         return [
@@ -92,7 +92,7 @@ class TaskAsking(LegacyAsking):
         return raws
 
     async def _known(self, questions: Sequence[Question[Any]]) -> list[Raw] | None:
-        """The answers that a worker before us got to the same questions."""
+        """The answers that a previous worker received to the same input requests."""
         if self._steps is None:
             return None
         self._asks += 1
@@ -111,7 +111,7 @@ class TaskAsking(LegacyAsking):
         return await super().step(key, function, args)
 
     def _key(self, key: str | None) -> str:
-        """A key nobody was asked under: in the life of a task none is used twice."""
+        """A new key: within one task no key is used twice."""
         wish, number = key, 1
         while wish is None or self._asked(wish):
             self._count += key is None
@@ -125,11 +125,11 @@ def _mark(questions: Sequence[Question[Any]]) -> str:
 
 
 class DetachableAsking:
-    """Asks as the call does until the handler detaches, as the task does from then on."""
+    """Sends input requests as the call does until the handler detaches, and as the task does after that."""
 
     def __init__(self, before: Asking, after: Asking, *, remembers: bool) -> None:
         self._remembers = remembers
-        """Whether the handler ran before it detached: its steps are known to ``before`` then."""
+        """Whether the handler ran before it detached: then ``before`` has the results of its steps."""
         self._before = before
         self._after = after
         self._now = before
@@ -156,7 +156,7 @@ class DetachableAsking:
         return self._now.ask_one(question)
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        # What was done before detaching is known there, and has to stay done.
+        # Steps that ran before the handler detached are stored there, and must not run again.
         return await (self._before if self._remembers else self._now).step(key, function, args)
 
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
@@ -201,11 +201,11 @@ class TaskChannel(PlainChannel):
             await self._before.drain()
 
     async def continue_as_task(self) -> None:
-        """From here on it is a task: the client gets its id, and the handler goes on."""
+        """From now on the call is a task: the client gets its id, and the handler continues."""
         if self._before is None or self._detach is None:
             return
         if self.asking is not None and self.asking.open:
-            raise Unwind  # the handler swallowed a question that has no answer yet
+            raise Unwind  # the handler caught the Unwind of an unanswered input request
         self._before = None
         await self._detach()
         if isinstance(self.asking, DetachableAsking):

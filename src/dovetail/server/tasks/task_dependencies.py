@@ -1,4 +1,4 @@
-"""Tasks that begin when others are completed."""
+"""Tasks that start when other tasks have completed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Load = Callable[[str | None, str], Awaitable[TaskMachine | None]]
 
 
 class Dependencies:
-    """Waits for tasks that run here, or with ``follow`` anywhere."""
+    """Waits for tasks that run in this process or, with ``follow``, in any process."""
 
     def __init__(self, load: Load, running: Callable[[str], Job | None], follow: Follow | None) -> None:
         self._load = load
@@ -23,7 +23,7 @@ class Dependencies:
         self._follow = follow
 
     async def wait(self, job: Job) -> None:
-        """Return when all is completed that the task depends on.
+        """Return when all dependencies of the task have completed.
 
         Raises:
             ProtocolError: ``task_dependency_failed``.
@@ -45,7 +45,7 @@ class Dependencies:
                 await other.changed()
                 task = other.machine
             elif self._follow is None:
-                break  # nobody works on it any more
+                break  # no process runs it any more
             else:
                 async with self._follow(task, job.call) as other:
                     while not other.machine.ended:

@@ -1,7 +1,7 @@
-"""The work of tasks while it is done, and who does it: here this process, one asyncio task for each.
+"""`Job`: a running task; `Executor`: runs jobs, in this process as one asyncio task each.
 
-`Executor` is all that `work.Tasks` needs to know of it, so that an executor that survives the process, or
-spreads over several, can take its place.
+`Tasks` depends only on the `Executor` protocol, so another executor can replace it, for example a durable or
+distributed one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...model.meta import PROGRESS_TOKEN
 from .task_channel import TaskChannel
 
 TASK_CANCEL_SECONDS: Final = 5.0
-"""Seconds cancelled work of tasks gets to give in when the server stops."""
+"""Seconds that cancelled tasks get to clean up when the server stops."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -38,47 +38,47 @@ class Job:
         self.detaching: asyncio.Event | None = None
         """Set when the task has been stored, or has been removed again."""
         self.timer: asyncio.Timeout | None = None
-        """Ends the work when its time is over."""
+        """Cancels the work when its time to live is over."""
         self._begin: list[Callable[[str], None]] = []
         self.answers: dict[str, asyncio.Future[Raw]] = {}
-        """Who waits for which answer."""
+        """The futures of unanswered input requests, by key."""
         self.taken: set[str] = set()
-        """Questions that are on their way to the client on some stream."""
+        """The keys of input requests that are being sent to the client on some stream."""
         self.first: asyncio.Future[Struct | Raw] | None = None
-        """What the call is answered with, while the handler has not detached."""
+        """The response to the call, while the handler has not detached."""
         self.lock = asyncio.Lock()
-        """States are stored in the order in which they came about."""
+        """Serializes writes to the store, so that states are stored in order."""
         self.fence: int | None = None
-        """The number of our lease on it, where other workers may take it up."""
+        """The fencing number of this worker's lease, where other workers may resume the task."""
         self.kept = (machine.status, machine.updated)
-        """How the store has it, as far as we know."""
+        """The state last stored, as far as this process knows."""
         self.abandoned = False
-        """Another worker has taken it up: nothing of what is still done here counts."""
+        """Another worker has resumed the task: results of this one are discarded."""
         self.keeping: asyncio.Task[None] | None = None
-        """Keeps soon what the work said of itself."""
+        """Stores progress messages after a short delay."""
         self._watching: set[asyncio.Future[None]] = set()
 
     def on_begin(self, begun: Callable[[str], None]) -> None:
-        """Call ``begun`` with the id once this is a task; at once, if it is one."""
+        """Call ``begun`` with the id once the call has become a task; immediately, if it already has."""
         if self.first is None:
             begun(self.machine.id)
         else:
             self._begin.append(begun)
 
     def begun(self) -> None:
-        """Tell that this is a task now."""
+        """Notify the listeners that the call has become a task."""
         waiting, self._begin = self._begin, []
         for tell in waiting:
             tell(self.machine.id)
 
     def working(self, call: Call) -> Call:
-        """``call`` with a progress token: without one a handler's progress would go nowhere."""
+        """``call`` with a progress token, without which the handler's progress would be dropped."""
         if self.first is not None or PROGRESS_TOKEN in call.meta:
             return call
         return replace(call, meta={PROGRESS_TOKEN: self.machine.id, **call.meta})
 
     def changed(self) -> asyncio.Future[None]:
-        """Done at the next change of the task."""
+        """A future that is done at the next change of the task."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watching.add(future)
         future.add_done_callback(self._watching.discard)
@@ -90,25 +90,25 @@ class Job:
                 future.set_result(None)
 
     def related(self, value: Any) -> Any:
-        """``value``, a result or params, with its task named in ``_meta`` where the design wants that."""
+        """``value``, a result or params, with the task's id in ``_meta`` where the design requires it."""
         if self.machine.design != "core":
             return value
         return replace(value, meta={**(value.meta or {}), **related_task_meta(self.machine.id)})
 
     def release(self, key: str) -> None:
-        """The stream a question was on is gone: another may take it."""
+        """The stream of an input request has closed: another stream may send it."""
         self.taken.discard(key)
         self.wake()
 
 
 class Executor(Protocol):
-    """Runs work that outlives the request that asked for it."""
+    """Runs work that outlives its request."""
 
     def start(self, id: str, work: Work, *, limited: bool = True) -> None:
-        """Begin ``work`` soon; it reports its end itself and raises nothing.
+        """Start ``work`` soon; it reports its own end and raises nothing.
 
-        Calls that may become tasks are not ``limited`` here: they are as many as requests may be, and what becomes a
-        task needs a place in the store.
+        Calls that only may become tasks are not ``limited`` here: the limit of requests applies to them. When one
+        becomes a task, it needs a quota slot in the store.
 
         Raises:
             ProtocolError: of kind ``too_many_tasks``.
@@ -116,16 +116,16 @@ class Executor(Protocol):
         ...
 
     def cancel(self, id: str) -> None:
-        """Stop the work; unknown or finished work is none of our business."""
+        """Cancel the work; ignore unknown or finished work."""
         ...
 
     async def close(self) -> None:
-        """Stop everything and wait for it, not for ever."""
+        """Cancel all work and wait for it, with a timeout."""
         ...
 
 
 class InProcessExecutor:
-    """At most ``limit`` pieces of work at once, on the event loop of whoever starts them."""
+    """At most ``limit`` running tasks, on the event loop of the caller."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -147,7 +147,7 @@ class InProcessExecutor:
             task.cancel()
 
     async def close(self) -> None:
-        # Work of another event loop ended with it.
+        # Work of a closed event loop has ended with it.
         loop = asyncio.get_running_loop()
         tasks = [task for task in self._running.values() if task.get_loop() is loop]
         for task in tasks:
@@ -158,9 +158,9 @@ class InProcessExecutor:
 
 
 def too_many(limit: int) -> ProtocolError:
-    """There is no room for another task."""
+    """The error when the limit of tasks is reached."""
     return ProtocolError(
         "too_many_tasks",
-        f"this server holds at most {limit} tasks",
+        f"this server has reached its limit of {limit} tasks: try again later",
         data={"limit": limit, "retryAfterMs": RETRY_AFTER_MS},
     )

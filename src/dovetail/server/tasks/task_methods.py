@@ -1,8 +1,8 @@
-"""The methods of tasks, for all three designs on one set of tasks.
+"""The ``tasks/*`` methods of all three designs, on one set of tasks.
 
-Who decides that a call becomes a task differs: on 2026-07-28 the server, for clients that declare the
-extension; on 2025-11-25 the client, with ``params.task``; with erlmcp's ``tasks/create`` the client too. What
-is answered differs by the face of the task. Everything else is the same.
+They differ in who turns a call into a task: on 2026-07-28 the server, for clients that declare the extension; on
+2025-11-25 the client, with ``params.task``; with erlmcp's ``tasks/create`` also the client. The `TaskDesign` determines
+the shape of the responses. Everything else is the same.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
 LONGEST_REASON: Final = 1024
-"""Characters of the reason for which a task is cancelled."""
+"""The maximum length of a cancellation reason."""
 
 EXTENSION: Final = f"extensions.{TASKS_EXTENSION}"
 CORE: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""What a server that runs tasks declares on 2025-11-25."""
+"""The capability of a server with tasks on 2025-11-25."""
 _LISTS: Final = {"erlmcp": erlmcp_list}
-"""How a dialect lists tasks, where it has a way of its own."""
+"""The list format of dialects that have their own."""
 
 
 class TaskMethods:
-    """What a server answers once it has a tool that may run as a task."""
+    """The methods of a server that has a tool which may run as a task."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -80,7 +80,7 @@ class TaskMethods:
         dispatcher.add_capability(EXTENSION)
         dispatcher.add_capability("tasks", CORE)
 
-    # --- beginning ----------------------------------------------------------------------------------------
+    # --- starting a task ----------------------------------------------------------------------------------
 
     def _tool(self, name: str) -> RegisteredTool | TaskTool | None:
         found = self._tools.get(name)
@@ -100,10 +100,10 @@ class TaskMethods:
         return self._wanted(tool, call)
 
     def check_known(self, request: Request) -> None:
-        """Check that a tool that is to run as a task is there for the caller.
+        """Check that the caller can see a tool that is to run as a task.
 
         Raises:
-            ProtocolError: it is not.
+            ProtocolError: it cannot.
         """
         call = request.call
         tool = self._tool(call.params.name)
@@ -112,7 +112,7 @@ class TaskMethods:
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
 
     async def begin(self, request: Request, face: TaskDesign, wish: Wish | None, chain: Next) -> Struct | Raw:
-        """Run a call through ``chain`` as a task: the task, or what the chain answers in its place."""
+        """Run a call through ``chain`` as a task. Return the task, or the response of the chain if there is no task."""
         call, channel = request.call, request.channel
         tool = self._tool(call.params.name)
         asks_first = tool is not None and tool.asks_first and face == "extension"
@@ -122,9 +122,9 @@ class TaskMethods:
         asking = call if tool is None else _asking(call, tool)
         result = await self.tasks.begin(request, face, wish, chain, asking, asks_first=asks_first)
         if isinstance(result, ExtensionCreateTaskResult) and channel.disconnected:
-            # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Nobody knows its name.
-            with suppress(ProtocolError):  # it is over already
-                await self.tasks.cancel(await self.tasks.find(call, result.task_id), "its caller has left")
+            # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. The client has no task id.
+            with suppress(ProtocolError):  # it has already finished
+                await self.tasks.cancel(await self.tasks.find(call, result.task_id), "client disconnected")
         return result
 
     @staticmethod
@@ -143,25 +143,25 @@ class TaskMethods:
                     raise _undeclared(tool)
                 return None
             # Tasks of 2026-07-28 report no progress: a client that asks for it is served in the call itself.
-            # Where another server decides, it does so in the middle of the call.
+            # The upstream server decides while the call runs.
             decided = isinstance(tool, TaskTool) and tool.behind
             return (
                 None if support == "optional" and PROGRESS_TOKEN in call.meta and not decided else "extension"
             )
         if call.revision.tasks != "core":
-            return None  # they know nothing of tasks: an answer at once is all they can get
+            return None  # a client without tasks gets a direct result
         asked = call.params.task is not UNSET
         if asked == (support == "forbidden") and support != "optional":
-            # 2025-11-25, Tool-Level Negotiation: -32601 for a task where none may be, and the other way round.
-            how = "cannot be called as a task" if asked else "has to be called as a task"
+            # 2025-11-25, Tool-Level Negotiation: -32601 for a forbidden task, and for a missing one that is required.
+            how = "cannot be called as a task" if asked else "must be called as a task"
             raise ProtocolError("method_not_found", f"the tool {tool.name} {how}", data={"tool": tool.name})
         return "core" if asked else None
 
     def unwrapped(self, call: Call) -> tuple[Call, Wish]:
-        """The ``tools/call`` that erlmcp's ``tasks/create`` stands for: the type of the action is the name of a tool.
+        """The ``tools/call`` that an erlmcp ``tasks/create`` contains: the type of the action is the name of a tool.
 
         Raises:
-            ProtocolError: what it wishes is invalid.
+            ProtocolError: an option of the task is invalid.
         """
         action, wish = call.params.action, erlmcp_wish(call.params)
         token = wish.progress_token
@@ -170,7 +170,7 @@ class TaskMethods:
         params = CallToolRequestParams(action.type, arguments=action.parameters)
         return replace(call, method="tools/call", params=params, meta=meta, source=call), wish
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # --- reading tasks ------------------------------------------------------------------------------------
 
     async def get(self, call: Call, channel: Channel) -> Struct:
         task = await self.tasks.find(call, call.params.task_id)
@@ -189,7 +189,7 @@ class TaskMethods:
         return _LISTS.get(call.codec.dialect.name, core_list)(tasks, more)
 
     async def result(self, call: Call, channel: Channel) -> Struct | Raw:
-        """``tasks/result``: in 2025-11-25 it waits for the end, and carries the task's questions meanwhile."""
+        """``tasks/result``: on 2025-11-25 it waits for the end, and meanwhile sends the task's input requests."""
         task = await self.tasks.find(call, call.params.task_id)
         if not TASK_VIEWS[task.design].waits:
             return erlmcp_result(task)
@@ -210,24 +210,24 @@ class TaskMethods:
             codec = call.codec
             raise error_from_wire(found.code, found.message, found.data, codec.revision, codec.dialect)
         if found is None:
-            # Its process is gone: nobody works on it any more.
+            # Its process has died: no worker runs it any more.
             raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.public_id})
         return found
 
     async def visible(
         self, call: Call, wish: SubscriptionFilter
     ) -> tuple[SubscriptionFilter, list[DetailedTask]]:
-        """A filter without foreign tasks, and the named tasks that are over already."""
+        """A filter for tasks of other callers, and the named tasks that have finished."""
         if wish.task_ids is UNSET:
             return wish, []
         tasks = await self.tasks.known(call, wish.task_ids)
         over = [detailed_task(task) for task in tasks if task.ended]
         return replace(wish, task_ids=[task.id for task in tasks]), over
 
-    # --- answering and ending -----------------------------------------------------------------------------
+    # --- answering and cancelling -------------------------------------------------------------------------
 
     async def update(self, call: Call, channel: Channel) -> Struct:
-        """``tasks/update``: answers for a running task; any part of them will do."""
+        """``tasks/update``: some or all answers for a running task."""
         task = await self.tasks.find(call, call.params.task_id)
         await self.tasks.answer(task, call.params.input_responses, call)
         return EmptyResult()
@@ -236,15 +236,15 @@ class TaskMethods:
         task = await self.tasks.find(call, call.params.task_id)
         face = TASK_VIEWS[task.design]
         if not (task.ended and face.cancels_again):
-            # Officially there is no reason: our clients give one under a name of our own.
+            # The specification has no reason; Dovetail's client sends one in a member of its own.
             reason = call.meta.get(REASON) if call.params.reason is UNSET else call.params.reason
             await self.tasks.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
         return face.cancelled(task)
 
-    # --- questions of 2025-11-25 --------------------------------------------------------------------------
+    # --- input requests of 2025-11-25 ---------------------------------------------------------------------
 
     async def _attend(self, job: Job, channel: Channel) -> None:
-        """Until the task is over, put its questions to the client on the stream of this very call."""
+        """Until the task has finished, send its input requests to the client on the stream of this call."""
         asking: set[asyncio.Future[None]] = set()
         try:
             while not job.machine.ended:
@@ -252,7 +252,7 @@ class TaskMethods:
                 asking |= {changed, *self._put_open_questions(job, channel)}
                 done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
                 for future in done:
-                    future.result()  # a broken stream ends this call; another may take its questions
+                    future.result()  # a broken stream ends this call; another may send the requests
         finally:
             for future in asking:
                 future.cancel()
@@ -279,7 +279,7 @@ class TaskMethods:
 
 
 def _asking(call: Call, tool: RegisteredTool | TaskTool) -> Call:
-    """``call`` as it asks in our own name: what passes it on opens the state that came with it, under another name."""
+    """``call`` with a request state of this server: a forwarding handler gets the client's state under another name."""
     if not (isinstance(tool, TaskTool) and tool.behind):
         return call
     return replace(call, params=replace(call.params, request_state=UNSET))

@@ -1,4 +1,4 @@
-"""What is told about a task while it runs: its state to whoever wants to know, its progress to its own session."""
+"""Notifications about a running task: its state to subscribers, its progress to its own session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def publish(dispatcher: Dispatcher, job: Job) -> None:
-    """Tell the state the task is in now."""
+    """Publish the current state of the task."""
     machine = job.machine
     if machine.design == "extension":
         dispatcher.subscriptions.hub.publish_task(detailed_task(machine))
@@ -27,7 +27,7 @@ def publish(dispatcher: Dispatcher, job: Job) -> None:
 
 
 def say(dispatcher: Dispatcher, job: Job, params: ProgressNotificationParams) -> None:
-    """The work says something about itself."""
+    """Publish a progress report of the handler."""
     message = params.message if isinstance(params.message, str) else None
     total = None if params.total is UNSET else params.total
     job.machine.report_progress(message, params.progress, total, dispatcher.clock())
@@ -36,7 +36,7 @@ def say(dispatcher: Dispatcher, job: Job, params: ProgressNotificationParams) ->
 
 
 def tell(job: Job, method: str, params: Struct) -> None:
-    """Progress and logs of a task. Of the extension they are no part."""
+    """Send progress and logs of a task. The extension of 2026-07-28 has neither."""
     machine = job.machine
     if machine.design == "extension" or (method == PROGRESS and machine.progress_token is None):
         return
@@ -50,4 +50,4 @@ def _notify_session(job: Job, method: str, params: Struct) -> None:
     try:
         session.notify(method, params)
     except DovetailError:
-        pass  # a revision that has no word for it
+        pass  # this revision has no such notification

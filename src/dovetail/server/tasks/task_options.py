@@ -1,4 +1,4 @@
-"""What a client may wish for a task, and the task that comes of it."""
+"""The options that a client can set for a task, and the task created from them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from ...settings import TaskOptions
 from .owner_index import checked
 
 SHORTEST_TASK_TTL_MS: Final = 1000
-"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+"""The minimum lifetime of a task in milliseconds, so that its creator can still read it."""
 TASK_DEPENDENCIES: Final = 32
-"""Tasks that one may wait for."""
+"""The maximum number of tasks that one task can depend on."""
 
 
 class Wish(Struct, frozen=True):
-    """Times are milliseconds."""
+    """The client's options of a task. Times are milliseconds."""
 
     ttl: int | None = None
     timeout: int | None = None
     label: str | None = None
     """The client's own name for the task."""
     depends_on: Sequence[str] = ()
-    """Tasks that have to be completed first, as the client calls them."""
+    """Tasks that must complete first, by the client's names."""
     metadata: dict[str, Any] | UnsetType = UNSET
     progress_token: Any = UNSET
 
 
 def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
-    """What ``tasks/create`` asks for.
+    """The options in ``tasks/create``.
 
     Raises:
         ProtocolError: ``invalid_params``.
@@ -63,7 +63,7 @@ def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
 def task_for(
     call: Call, face: TaskDesign, wish: Wish, options: TaskOptions, now: float, caller: TaskCaller | None
 ) -> TaskMachine:
-    """The task a ``tools/call`` becomes, as far as the options let its wishes come true."""
+    """Create the task of a ``tools/call``; the server's limits bound the client's options."""
     ttl = round(options.ttl * 1000) if wish.ttl is None else max(wish.ttl, SHORTEST_TASK_TTL_MS)
     limit = None if options.timeout is None else round(options.timeout * 1000)
     arguments = call.params.arguments

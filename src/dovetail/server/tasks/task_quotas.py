@@ -1,6 +1,6 @@
-"""Whose tasks there are: what each owner may keep and calls its own, and which make room for new ones.
+"""Quotas and names of tasks by owner, and which finished tasks are deleted for new ones.
 
-The owner of a task is its principal or, where there is none, its session.
+The owner of a task is its principal or, without one, its session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EndedTasks:
-    """Tasks that are over, in the order of their end: they make room for new ones."""
+    """Finished tasks in the order of their end. They are deleted when new tasks need their slots."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -35,7 +35,7 @@ class EndedTasks:
             del self._ended[next(iter(self._ended))]
 
     def take(self, job: Job | None) -> Ended | None:
-        """The first: of those with the owner of ``job``, or of all."""
+        """Remove and return the oldest: among those with the owner of ``job``, or among all."""
         session = None if job is None else job.call.session
         mine: dict[str, Any] = {} if session is None or session.tasks is None else session.tasks
         for id, ended in self._ended.items():
@@ -66,28 +66,29 @@ class Roster:
         await self._make_room(job, save)
 
     async def _name(self, job: Job) -> None:
-        """Let the client's own name stand for the task: among those of its principal or, without one, its session."""
+        """Register the client's name of the task for its principal or, without one, for its session."""
         machine, session = job.machine, job.call.session
-        label, machine.label = machine.label, None  # until it is ours, nothing may be undone
+        # Until the name is registered, a failure must not remove the same name of another task.
+        label, machine.label = machine.label, None
         if label is None:
             return
         if machine.principal is not None:
             await self._kept.owned.name(machine, label)
         elif session is None:
             raise ProtocolError(
-                "invalid_params", "a taskId of one's own takes a session, or somebody who asks"
+                "invalid_params", "a client can choose the taskId only with a session or a principal"
             )
         elif self._labelled(session, label) is not None:
             raise exists(label)
         machine.label = label
 
     def _labelled(self, session: Session | None, label: str) -> str | None:
-        """The task that a session without a principal calls ``label``."""
+        """The id of the task that a session without a principal named ``label``."""
         mine = self.living(session)
         return next((id for id, (_, name) in mine.items() if name == label), None)
 
     def living(self, session: Session | None) -> dict[str, tuple[float | None, str | None]]:
-        """The tasks of a session, those that are forgotten taken away."""
+        """The tasks of a session, without deleted ones."""
         if session is None or session.tasks is None:
             return {}
         now = self._clock()
@@ -97,7 +98,7 @@ class Roster:
         return session.tasks
 
     async def _make_room(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
-        """Where there is no place left, a finished task is forgotten for it."""
+        """If there is no free slot, delete a finished task."""
         limit = self._limit
         while not await self._has_place(job):
             if (old := self.ended.take(job)) is None:
@@ -115,7 +116,7 @@ class Roster:
                 await self._kept.delete(old)
 
     async def _has_place(self, job: Job) -> bool:
-        """Whether one more task may be kept for the owner of ``job``: a principal or, without one, a session."""
+        """Whether the owner of ``job``, a principal or a session, can store one more task."""
         if job.machine.principal is not None:
             return await self._kept.owned.acquire_slot(job.machine)
         session = job.call.session
@@ -123,7 +124,7 @@ class Roster:
         return count < self._limit or len(self.living(session)) < self._limit
 
     async def called(self, call: Call, label: str) -> str | None:
-        """The id of the task that the caller has a name of its own for."""
+        """The id of the task that the caller named ``label``."""
         if call.principal is None:
             return self._labelled(call.session, label)
         return await self._kept.owned.find(call.principal.key, label)

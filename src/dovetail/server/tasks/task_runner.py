@@ -1,8 +1,8 @@
-"""Running calls as tasks: they begin, ask, report, end and are forgotten.
+"""`Tasks`: runs calls as tasks, from creation to deletion.
 
-`Tasks` joins three things: the state machine (`core.task_machine`), a store that remembers every state before
-anybody is told of it, and an executor that does the work. A task that runs in this process is a `Job`; all
-others are what the store has. Who may see a task is decided by its key: it has the principal in it.
+It combines the state machine (`core.task_machine`), a store that saves every state before it is reported, and an
+executor. A task that runs in this process is a `Job`; all others are read from the store. Access is decided by the key
+of a task, which contains its principal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
 TASK_NOTES: Final = 1.0
-"""Seconds after which other workers can see what a task says of itself."""
+"""The delay after which other workers can see a progress message of a task, in seconds."""
 
 log = logging.getLogger("dovetail.server")
 
@@ -58,9 +58,9 @@ class Tasks:
         self._dispatcher = dispatcher
         self._kept = KeptTasks(dispatcher)
         self.durable: DurableTasks | None = None
-        """Present where tasks outlive their worker."""
+        """Present if another worker can resume tasks."""
         if dispatcher.lifecycle.store is not None:
-            from ...cluster.durable_tasks import DurableTasks  # a server without a store does without it
+            from ...cluster.durable_tasks import DurableTasks  # loaded with the first server that has a store
 
             self.durable = DurableTasks(dispatcher, self._kept, self)
         self._executor: Executor = InProcessExecutor(dispatcher.limits.max_tasks)
@@ -69,15 +69,16 @@ class Tasks:
         follow = None if self.durable is None else self.durable.follow
         self._dependencies = Dependencies(self._load, self.job, follow)
 
-    # --- beginning ----------------------------------------------------------------------------------------
+    # --- starting -----------------------------------------------------------------------------------------
 
     async def begin(
         self, request: Request, face: TaskDesign, wish: Wish, chain: Next, asking: Call, *, asks_first: bool
     ) -> Struct | Raw:
         """Run the ``tools/call`` in ``request`` through ``chain`` as a task.
 
-        The call becomes a task when the chain lets it through (with ``asks_first``: when its handler says so). The
-        created task is returned then, and can be read before that. What ends the chain earlier is returned as it is.
+        The call becomes a task when the chain admits it or, with ``asks_first``, when its handler calls
+        ``continue_as_task``. Then the task is returned; it is readable before that. If the chain ends the call earlier,
+        its result is returned.
 
         Raises:
             DovetailError: the chain refused the call; or ``too_many_tasks``, ``task_already_exists``,
@@ -87,7 +88,8 @@ class Tasks:
         job = self._job(call, face, wish)
         machine = job.machine
         machine.depends_on = await self._depends_on(call, wish)
-        # erlmcp has no way to ask through a task: questions are requests on the connection, which is here.
+        # erlmcp cannot send input requests through a task: they are requests on the connection, which is in this
+        # process.
         if face != "erlmcp" and not asks_first and self.durable is not None and self.durable.has_workers:
             machine.queued = True
             return await chain(replace(request, run=partial(self._hand_over, job)))
@@ -108,12 +110,12 @@ class Tasks:
         except asyncio.CancelledError:
             job.call.cancelled = True
             self._executor.cancel(machine.id)
-            if job.detaching is not None:  # what was written of the task is removed first
+            if job.detaching is not None:  # the stored task is removed first
                 await run_to_completion(job.detaching.wait())
             raise
 
     async def _hand_over(self, job: Job, request: Request) -> Struct:
-        """Leave a task to the workers, whose chain runs around the work."""
+        """Store a task for other workers, whose middleware runs around the work."""
         call = request.call
         job.call.params, job.machine.name = call.params, call.params.name
         arguments = call.params.arguments
@@ -130,7 +132,7 @@ class Tasks:
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     def _note_caller(self, job: Job) -> None:
-        """Keep with the task on whose behalf it runs: other workers go on from there."""
+        """Store the caller of the task, so that another worker can resume it."""
         carrier, durable = self._dispatcher.admission.meta_provider, self.durable
         if carrier is not None:
             job.call.meta = {**job.call.meta, **carrier.request_meta()}
@@ -152,7 +154,7 @@ class Tasks:
         )
 
     async def _detach(self, job: Job) -> None:
-        """The call is a task from here on: the client gets it, and the work begins."""
+        """Turn the call into a task: the client gets it, and the work starts."""
         self._note_caller(job)
         job.detaching = asyncio.Event()
         try:
@@ -160,7 +162,7 @@ class Tasks:
         finally:
             job.detaching.set()
         self._create(job)
-        await asyncio.sleep(0)  # the call sends its reply first: a client does not know the task before
+        await asyncio.sleep(0)  # let the call send its reply first: the client needs the id
         await self._start(job)
 
     def _create(self, job: Job) -> None:
@@ -171,7 +173,7 @@ class Tasks:
         job.begun()
 
     async def _start(self, job: Job) -> None:
-        """Begin the work of a task, when those it depends on have ended."""
+        """Start the work of a task after its dependencies have completed."""
         machine = job.machine
         if machine.depends_on:
             await self._dependencies.wait(job)
@@ -180,13 +182,13 @@ class Tasks:
             machine.start(self._dispatcher.clock())
         await self._save(job)
         if begins and machine.design == "erlmcp":
-            # Its documents: the server sends the status whenever it changes. Official peers never see pending.
+            # erlmcp's documents: the server sends every change of the status. Official peers never see "pending".
             publish(self._dispatcher, job)
         if job.timer is not None and machine.time_limit is not None:
             job.timer.reschedule(asyncio.get_running_loop().time() + machine.time_limit)
 
     async def _remember(self, job: Job, begin: Callable[[], None] = lambda: None) -> None:
-        """Keep a new task, then ``begin``: both, or neither."""
+        """Store a new task, then call ``begin``: both or neither."""
         if not job.machine.queued:
             self._jobs[job.machine.id] = job
         try:
@@ -206,26 +208,26 @@ class Tasks:
                 await session.save()
 
     async def _take_on(self, job: Job) -> None:
-        """Write all that is kept of a new task; again, where there was no room for a part of it."""
+        """Store everything of a new task. If there is no room, delete a finished task and retry."""
         await self._save(job)
         if self.durable is not None:
             await (self.durable.dispatch(job) if job.machine.queued else self.durable.acquire(job))
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
-        with suppress(StoreError):  # whoever looks after tasks that have lost their worker finds what is left
+        with suppress(StoreError):  # the recovery of orphaned tasks removes the rest
             await self._kept.forget(job.machine)
         await self._let_go(job)
 
-    # --- working ------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------
 
     async def _run(self, job: Job) -> None:
-        """The work from its start to its end. Raises nothing but its cancellation."""
+        """Run the work to its end. Raises nothing but CancelledError."""
         machine = job.machine
         timer = job.timer = asyncio.timeout(None)
         try:
             async with timer:
-                if job.first is None:  # another process has begun it
+                if job.first is None:  # another process has started it
                     await self._start(job)
                 found = await job.run()
             job.timer = None
@@ -252,11 +254,11 @@ class Tasks:
 
     async def _let_go(self, job: Job) -> None:
         if self.durable is not None:
-            # A lease that is not given back keeps all others away while it lasts.
+            # A lease that is not released would block other workers until it expires.
             await run_to_completion(self.durable.release(job))
 
     def _left_to_others(self, job: Job) -> bool:
-        """Whether another worker does it, or will once this one has stopped."""
+        """Whether another worker runs the task, or will after this one has stopped."""
         if self.durable is None or job.machine.ended or job.first is not None:
             return False
         return job.abandoned or self.durable.may_run_again(job.machine)
@@ -267,7 +269,7 @@ class Tasks:
                 if not job.first.done():
                     job.first.set_result(result)
                 return
-            # The client has asked for a task: it gets one that is over.
+            # The client required a task: it gets a finished one.
             await self._detach(job)
         try:
             written = job.call.codec.prepare(job.related(result))
@@ -290,7 +292,7 @@ class Tasks:
                 if kept and not machine.ended:
                     machine.complete(written, now, is_error=is_error)
         except StoreFull:
-            await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
+            await self._failed(job, ProtocolError("tool_result_too_large", "the store is full"))
             return
         if kept:
             await self._tell_change(job)
@@ -307,7 +309,7 @@ class Tasks:
         job.machine.fail(Error(code, message, data=data), self._dispatcher.clock())
         await run_to_completion(self._tell_change(job))
 
-    # --- asking -------------------------------------------------------------------------------------------
+    # --- input requests -----------------------------------------------------------------------------------
 
     async def _ask(self, job: Job, questions: dict[str, InputRequest]) -> dict[str, asyncio.Future[Raw]]:
         loop = asyncio.get_running_loop()
@@ -320,16 +322,16 @@ class Tasks:
         return waiting
 
     def _unwanted(self, job: Job, key: str) -> None:
-        """NullWriter waits for this answer any more: it came, or the handler went on without it."""
+        """No handler waits for this answer any more: it has arrived, or the handler has continued without it."""
         job.answers.pop(key, None)
         job.taken.discard(key)
         job.machine.withdraw([key], self._dispatcher.clock())
 
     async def answer(self, task: TaskMachine, responses: Mapping[str, Raw], call: Call) -> None:
-        """Hand the client's answers to whoever asked; unknown keys are ignored.
+        """Pass the client's answers to the waiting handler; unknown keys are ignored.
 
         Raises:
-            RemoteProtocolError: an answer does not fit its question; none was taken.
+            RemoteProtocolError: an answer does not fit its request; none was used.
         """
         job = self._jobs.get(task.id)
         if job is None:
@@ -345,7 +347,7 @@ class Tasks:
             await self._tell_change(job)
 
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
-        """The client answered a question with an error; the handler gets to know it."""
+        """The client answered an input request with an error; raise it in the handler."""
         if self.durable is not None and job.machine.id not in self._jobs:
             await self.durable.refuse_answer(job, key, error)
             return
@@ -355,17 +357,17 @@ class Tasks:
             job.machine.withdraw([key], self._dispatcher.clock())
             await self._tell_change(job)
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------
 
     def job(self, id: str) -> Job | None:
-        """The work of a task, while it runs in this process."""
+        """The job of a task that runs in this process."""
         return self._jobs.get(id)
 
     async def find(self, call: Call, id: str) -> TaskMachine:
-        """The task ``id``, if the caller of ``call`` may know of it.
+        """The task ``id``, if the caller of ``call`` may see it.
 
         Raises:
-            ProtocolError: ``task_not_found``; what is forgotten, foreign or of the other design is not there.
+            ProtocolError: ``task_not_found``: the task was deleted, belongs to another caller, or has another design.
         """
         known = id if GENERATED.fullmatch(id) else await self._roster.called(call, id)
         machine = None if known is None else await self._load(key_of(call.principal), known)
@@ -374,12 +376,12 @@ class Tasks:
         return machine
 
     async def known(self, call: Call, ids: list[str]) -> list[TaskMachine]:
-        """Those of ``ids`` that the caller may know of."""
+        """The tasks with ``ids`` that the caller may see."""
         found = [await self._load(key_of(call.principal), id) for id in ids]
         return [machine for machine in found if machine is not None and machine.design == "extension"]
 
     async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
-        """Tasks of the caller in the order of their creation: of the principal or, without one, of the session."""
+        """Tasks of the caller in the order of their creation: of its principal or, without one, of its session."""
         if call.principal is None:
             found: list[TaskMachine] = []
             for id in sorted(id for id in self._roster.living(call.session) if id > after):
@@ -399,14 +401,14 @@ class Tasks:
     # --- ending -------------------------------------------------------------------------------------------
 
     async def cancel(self, task: TaskMachine, reason: str | None) -> None:
-        """Stop the work; the task is cancelled at once, whatever the work does about it.
+        """Stop the work; the state becomes cancelled immediately, even if the work continues.
 
         Raises:
             ProtocolError: of kind ``task_already_completed``.
         """
         job = self._jobs.get(task.id)
         async with job.lock if job is not None else nullcontext():
-            pass  # an end that is being kept came first
+            pass  # another final state is being stored already
         task.cancel(self._dispatcher.clock(), reason)
         if job is None:
             await (self._kept.put(task) if self.durable is None else self.durable.cancel(task, reason))
@@ -416,22 +418,22 @@ class Tasks:
         self._executor.cancel(task.id)
 
     async def finish(self, seconds: float) -> None:
-        """Let what runs here come to its end, for a while."""
+        """Wait up to ``seconds`` for the running tasks."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._jobs:
                     await next(iter(self._jobs.values())).changed()
 
     async def close(self) -> None:
-        """Stop all work: tasks that were running have failed."""
+        """Cancel all work: running tasks fail."""
         if self.durable is not None:
-            await self.durable.stop_heartbeat()  # or it would take up what was just left
+            await self.durable.stop_heartbeat()  # or it would resume the tasks that were just released
         await self._executor.close()
         self._jobs.clear()
         if self.durable is not None:
             await self.durable.close()
 
-    # --- telling ------------------------------------------------------------------------------------------
+    # --- publishing ---------------------------------------------------------------------------------------
 
     def _say(self, job: Job, params: ProgressNotificationParams) -> None:
         say(self._dispatcher, job, params)
@@ -439,19 +441,19 @@ class Tasks:
             job.keeping = asyncio.get_running_loop().create_task(self._keep_notes(job))
 
     async def _keep_notes(self, job: Job) -> None:
-        """Let other workers see what was said, however often it is."""
+        """Store progress messages for other workers, at a limited rate."""
         await asyncio.sleep(TASK_NOTES)
         try:
             if not job.machine.ended and job.first is None:
                 await self._save(job)
         except StoreError as error:
-            log.info("what task %s says was not kept: %s", job.machine.id, error.message)
+            log.info("progress message of task %s was not stored: %s", job.machine.id, error.message)
 
     async def _tell_change(self, job: Job) -> None:
         try:
             await self._save(job)
         except StoreFull as error:
-            # The task goes on and whoever asks here is told; only a restart would not know this state.
+            # The task continues and this process reports the state; it would be lost after a restart.
             log.warning("task %s could not be stored: %s", job.machine.id, error)
         except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
             mask(f"storing task {job.machine.id}")
@@ -475,7 +477,7 @@ class Tasks:
     # --- other workers ------------------------------------------------------------------------------------
 
     def resume(self, machine: TaskMachine, call: Call, fence: int) -> None:
-        """Run again what a dead worker began; its lease is ours.
+        """Run a task again whose worker has died. This worker has its lease.
 
         Raises:
             ProtocolError: of kind ``too_many_tasks``.
@@ -494,7 +496,7 @@ class Tasks:
             raise
 
     def lost(self, id: str) -> None:
-        """Another worker has taken the task up: stop, and say nothing."""
+        """Another worker has resumed the task: stop without a report."""
         job = self._jobs.pop(id, None)
         if job is not None:
             job.abandoned = job.call.cancelled = True

@@ -1,4 +1,4 @@
-"""Tasks as the store has them. Who may see a task is decided by its key: it has the principal in it."""
+"""The tasks in the store. Access is decided by the key of a task, which contains its principal."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
 TASK_GRACE: Final = 60.0
-"""Seconds beyond its time to live for which a task is known to be unfinished."""
+"""Seconds after its time to live for which a task is listed as unfinished."""
 
 LEGACY: Final[frozenset[TaskDesign]] = frozenset({"core", "erlmcp"})
 MODERN: Final[frozenset[TaskDesign]] = frozenset({"extension", "erlmcp"})
-"""Designs whose tasks are there for the clients of an era."""
+"""The task designs that legacy and modern clients can see."""
 WORK: Final = "work"
-"""The folder that names the tasks somebody works on, or should."""
+"""The key prefix of the index of unfinished tasks."""
 
 _records = VersionedRecords(TaskMachine)
 
 
 class KeptTasks:
-    """The tasks of one server; with a store that was given to it, those of all its processes."""
+    """The stored tasks of one server; with a shared store, those of all its processes."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         limit = dispatcher.limits.max_tasks
         given = dispatcher.lifecycle.store
         self.store = _memory(dispatcher, limit) if given is None else given
-        self._counts_bytes = given is not None  # the memory of a process has a bound of its own
+        self._counts_bytes = given is not None  # a store in memory has its own limit
         self._clock = dispatcher.clock
-        # Beside them where there is no store: the limit of tasks counts tasks alone.
+        # Without a store they are stored separately: the limit of tasks must count tasks only.
         beside = _memory(dispatcher, 2 * limit) if given is None else given
         self.owned = Owned(beside, limit)
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
-        """Keep the task as it is now; False: the lease behind ``fence`` is another worker's.
+        """Store the current state of the task; False if another worker has the lease, by its number ``fence``.
 
         Raises:
-            StoreFull: there is no room for it; `ShareFull` among those of its owner.
+            StoreFull: there is no room for it; `ShareFull` if the quota of its owner is used up.
         """
         expires = machine.expires
         ttl = None if expires is None else expires - self._clock()
@@ -54,7 +54,7 @@ class KeptTasks:
         return await self.store.put(key_of(machine), data, ttl=ttl, fence=fence)
 
     async def load(self, principal: str | None, id: str) -> TaskMachine | None:
-        """The task ``id`` of ``principal``, if it is there and not expired."""
+        """The task ``id`` of ``principal``, if it exists and has not expired."""
         return None if "/" in id else await self.read(f"{_folder(principal)}/{id}")
 
     async def read(self, key: str) -> TaskMachine | None:
@@ -63,7 +63,7 @@ class KeptTasks:
         return None if machine is None or machine.expired(self._clock()) else machine
 
     async def delete(self, task: Ended) -> None:
-        """Forget a task that has ended."""
+        """Delete a finished task."""
         await self.store.delete(f"{_folder(task.principal)}/{task.id}")
         await self.owned.drop(task)
 
@@ -73,7 +73,7 @@ class KeptTasks:
         await self.owned.drop(machine)
 
     async def scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
-        """Tasks of ``principal`` that a legacy client may know of, in the order of their creation."""
+        """Tasks of ``principal`` that a legacy client may see, in the order of their creation."""
         folder = _folder(principal)
         found: list[TaskMachine] = []
         at = f"{folder}/{after}"
@@ -82,15 +82,15 @@ class KeptTasks:
             found += [task for _, value in entries if (task := _records.decode(value)).design in LEGACY]
         return found[:size]
 
-    # --- who works on what ------------------------------------------------------------------------------------
+    # --- the index of unfinished tasks --------------------------------------------------------------------------
 
     async def note_work(self, machine: TaskMachine) -> None:
-        """Name the task among those that have to come to an end, whoever dies."""
+        """Add the task to the index of unfinished tasks, which survives the death of a worker."""
         ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE
         await self.store.put(f"{WORK}/{machine.id}", key_of(machine).encode(), ttl=ttl)
 
     async def work_key(self, id: str) -> str | None:
-        """Where a task is kept that has to come to an end; None when it has, or never was."""
+        """The key of an unfinished task; None if it has finished or does not exist."""
         found = await self.store.get(f"{WORK}/{id}")
         return None if found is None else found.decode()
 
@@ -98,7 +98,7 @@ class KeptTasks:
         await self.store.delete(f"{WORK}/{id}")
 
     async def unfinished(self) -> list[tuple[str, str]]:
-        """The ids and keys of all tasks that have not come to an end yet."""
+        """The ids and keys of all unfinished tasks."""
         found: list[tuple[str, str]] = []
         at = ""
         while entries := await self.store.scan(WORK, after=at):
@@ -108,7 +108,7 @@ class KeptTasks:
 
 
 def key_of(machine: TaskMachine) -> str:
-    """Where a task is kept."""
+    """The key of a task."""
     return f"{_folder(machine.principal)}/{machine.id}"
 
 
@@ -117,6 +117,6 @@ def _folder(principal: str | None) -> str:
 
 
 def _memory(dispatcher: Dispatcher, entries: int) -> Store:
-    from ...stores.memory_store import MemoryStore  # stores stand to the right of servers
+    from ...stores.memory_store import MemoryStore  # an import at module level would be circular
 
     return MemoryStore(entries, clock=dispatcher.clock)
