@@ -13,7 +13,17 @@ PACKAGE = "dovetail"
 # public face, only re-exports and may import everything.
 RANKS: tuple[frozenset[str], ...] = (
     frozenset(
-        {"error_causes", "errors", "extras", "imported_packages", "kinds", "safe_yaml", "settings", "shapes"}
+        {
+            "error_causes",
+            "errors",
+            "extras",
+            "imported_packages",
+            "kinds",
+            "lazy_pattern",
+            "safe_yaml",
+            "settings",
+            "shapes",
+        }
         | {"version"}
     ),
     frozenset({"json_schema"}),

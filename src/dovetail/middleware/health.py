@@ -33,7 +33,7 @@ from ..drivers.thread_pool import ThreadPool
 from ..errors import RETRY_AFTER_MS, ProtocolError
 from ..settings import Limits
 from .event_loop_monitor import LOOP_BLOCKED_THRESHOLD, EventLoopMonitor
-from .memory_usage import Memory, memory, release
+from .memory_usage import Memory, memory
 
 HEALTH_CHECK_INTERVAL: Final = 30.0
 """erlmcp: seconds between two checks of a component."""
@@ -51,8 +51,6 @@ MEMORY_NOT_READY_RATIO: Final = 0.85
 """The fraction of the memory limit from which on the server is not ready."""
 MEMORY_REFUSE_RATIO: Final = 0.95
 """The fraction of the memory limit from which on calls are refused."""
-MEMORY_RELEASE_CHECKS: Final = 5
-"""Checks that find the memory short between two attempts to release some."""
 
 
 log = logging.getLogger("dovetail.health")
@@ -297,11 +295,7 @@ class Health:
         if vitals:
             vitals["loop"].record(late)
         if self._memory is not None and "memory" in vitals:
-            seen, used = vitals["memory"], self._memory.used()
-            if used > MEMORY_NOT_READY_RATIO and seen.over % MEMORY_RELEASE_CHECKS == 0:
-                release()  # an idle server would otherwise stay at its limit
-                used = self._memory.used()
-            seen.record(used)
+            vitals["memory"].record(self._memory.used())
         self._update_status()
         return any(vital.over for vital in vitals.values())
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -46,15 +44,6 @@ def memory(limit: int | None) -> Memory | None:
             if found is not None:
                 return Memory(found, folder)
     return None
-
-
-def release() -> None:
-    """Release memory: collect garbage and return free pages of the allocator."""
-    import ctypes  # rarely needed, and slow to load
-
-    gc.collect()
-    with suppress(OSError, AttributeError):  # only in glibc
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _text(file: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
 
+from ..lazy_pattern import lazy_pattern
 from .resources import Resource, ResourceContents
 from .struct_base import Definition
 
@@ -17,7 +18,7 @@ __all__ = [
     "SamplingMessageContentBlock", "TextContent", "ToolResultContent", "ToolUseContent",
 ]  # fmt: skip
 
-_MEDIA_TYPE = re.compile(
+_MEDIA_TYPE = lazy_pattern(
     r"[a-z0-9][\w!#$&^.+-]{0,126}/[a-z0-9][\w!#$&^.+-]{0,126}[ \t]*(;.*)?", re.ASCII | re.I
 )
 

@@ -17,9 +17,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from ..lazy_pattern import lazy_pattern
+
 decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_key = msgspec.json.Decoder(str).decode
-_KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_KEY: Final = lazy_pattern(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def first_duplicate(data: bytes | Raw) -> str | None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ..lazy_pattern import lazy_pattern
 from ..model import ContentBlock, SamplingMessageContentBlock
 from ..shapes import is_list, is_object
 
-_QUOTED = re.compile(r"(Invalid (?:enum )?value) (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+)", re.DOTALL)
+_QUOTED = lazy_pattern(
+    r"(Invalid (?:enum )?value) (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+)", re.DOTALL
+)
 
 
 def explain(error: msgspec.ValidationError) -> str:

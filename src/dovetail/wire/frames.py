@@ -29,6 +29,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import NAME_ECHO, RemoteProtocolError
+from ..lazy_pattern import lazy_pattern
 from .duplicate_keys import decode_members, first_duplicate
 
 LONGEST_ID: Final = 1024
@@ -51,10 +52,10 @@ RequestId = int | str
 INTEGERS = range(-(1 << 63), 1 << 64)
 """The range of integer ids and progress tokens."""
 
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE = lazy_pattern(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _STRING = rb'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*+"'
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rb'"(?P<key>id|method)"[ \t\r\n]*:[ \t\r\n]*(?P<value>'
     + _STRING
     + rb"|-?(?:0|[1-9][0-9]{0,19})(?![0-9.eE]))"

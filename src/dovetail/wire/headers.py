@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..errors import NAME_ECHO, RegistrationError, RemoteProtocolError
 from ..json_schema.keywords import BY_NAME, VALUES
 from ..json_schema.size import MAX_SCHEMA_DEPTH
+from ..lazy_pattern import lazy_pattern
 from ..model.meta import PROTOCOL_VERSION
 from ..shapes import is_list, is_object
 from .frames import UNREADABLE, Frame
@@ -40,10 +41,10 @@ HeaderMap = Mapping[tuple[str, ...], str]
 """Path of an argument, outermost property first → name after ``Mcp-Param-``."""
 
 _PARAM = b"mcp-param-"
-_SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
-_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
+_SENTINEL = lazy_pattern(r"=\?base64\?(.*)\?=", re.DOTALL)
+_PLAIN = lazy_pattern(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
+_TOKEN = lazy_pattern(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_INTEGER = lazy_pattern(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
 _TYPES = ("string", "integer", "boolean")
 LARGEST_INTEGER = (1 << 53) - 1
 

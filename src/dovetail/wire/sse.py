@@ -9,13 +9,13 @@ alone, with ``data`` None.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
+from ..lazy_pattern import lazy_pattern
 from .frames import CARRIAGE_RETURN, LINE_FEED, too_large
 
 LONGEST_EVENT_ID: Final = 1024
@@ -29,7 +29,7 @@ COMMENT = b":\n\n"
 """A comment that keeps an idle stream alive (heartbeat)."""
 
 _BOM = b"\xef\xbb\xbf"
-_IDLE = re.compile(rb"(?:[\r\n]++|:[^\r\n]*+[\r\n]++)++")
+_IDLE = lazy_pattern(rb"(?:[\r\n]++|:[^\r\n]*+[\r\n]++)++")
 """Empty lines and comments between two events.
 
 They have no meaning, but a stream may consist mostly of them.

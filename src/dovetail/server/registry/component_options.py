@@ -19,6 +19,7 @@ from ...core.channel import EMPTY
 from ...core.principal import Principal
 from ...core.rights import Right, Rights
 from ...errors import RegistrationError
+from ...lazy_pattern import lazy_pattern
 from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
 from ...model.meta import APPS_EXTENSION
 from ...wire.dialects.dialect import VENDOR
@@ -29,7 +30,7 @@ from .tool_versions import check_version
 
 logger = logging.getLogger("dovetail.server")
 
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_SCOPE: Final = lazy_pattern(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
 """Names recommended by 2025-11-25 and later."""
 TaskSupport = Literal["forbidden", "optional", "required"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from ...core.channel import Notice
 from ...core.principal import Principal
 from ...errors import RegistrationError
+from ...lazy_pattern import lazy_pattern
 from ...wire.dialects import OFFICIAL, Dialect
 from ...wire.methods import METHODS, NOT_REMOVED, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.server")
 
-_NAME: Final = re.compile(r"[!-~]{1,128}")
+_NAME: Final = lazy_pattern(r"[!-~]{1,128}")
 """Allowed names: they are sent in the header ``Mcp-Method``."""
 _RESERVED: Final = "rpc."
 """JSON-RPC 2.0, Request object: names with this prefix are reserved."""

@@ -10,11 +10,11 @@ A client names a version as ``name@version``, or in ``_meta`` with the key of Do
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from ...errors import RegistrationError
+from ...lazy_pattern import lazy_pattern
 from ...model import Tool
 from ...model.meta import FASTMCP, VERSION
 from ...wire.dialects.dialect import VENDOR
@@ -24,12 +24,12 @@ VERSIONS: Final = VENDOR + "versions"
 TAGS: Final = VENDOR + "tags"
 
 _FOREIGN: Final = (FASTMCP, "_fastmcp")
-_ALLOWED: Final = re.compile(r"[!-?A-~]{1,64}")  # visible ASCII except @, which separates the version
-_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_NUMBERS: Final = re.compile(
+_ALLOWED: Final = lazy_pattern(r"[!-?A-~]{1,64}")  # visible ASCII except @, which separates the version
+_DATE: Final = lazy_pattern(r"(\d{4})-(\d\d)-(\d\d)")
+_NUMBERS: Final = lazy_pattern(
     r"[vV]?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+)|[._]?([A-Za-z][0-9A-Za-z.]*))?(?:\+.*)?"
 )
-_PIECES: Final = re.compile(r"\d+|[A-Za-z]+")
+_PIECES: Final = lazy_pattern(r"\d+|[A-Za-z]+")
 
 Order = tuple[int, tuple[int, ...], tuple[Any, ...], str]
 

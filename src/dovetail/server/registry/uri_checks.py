@@ -6,19 +6,19 @@ long, invalid, a template, or not found.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from ...errors import URI_ECHO, ProtocolError, RegistrationError
+from ...lazy_pattern import lazy_pattern
 from ...model.content import is_media_type
 from .uri_templates import MATCHED_URI_LENGTH
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 # A host without user, port or brackets, then the end of the authority.
-_PLAIN_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9._~\-]*(?![^/?#])")
-_TEMPLATE = re.compile(r"\{[+?]?[A-Za-z_][A-Za-z0-9_,]*\*?\}")
+_PLAIN_HOST = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9._~\-]*(?![^/?#])")
+_TEMPLATE = lazy_pattern(r"\{[+?]?[A-Za-z_][A-Za-z0-9_,]*\*?\}")
 # RFC 3986, Appendix A, with the letters of RFC 3987: forbidden characters, and invalid percent-encoding.
-_ILLEGAL = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
+_ILLEGAL = lazy_pattern(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
 
 
 class UriFault(NamedTuple):

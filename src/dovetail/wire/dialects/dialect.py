@@ -12,7 +12,6 @@ both directions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
@@ -35,6 +34,7 @@ from ...errors import (
     http_status,
     kind_of_code,
 )
+from ...lazy_pattern import lazy_pattern
 from ...model import ClientCapabilities
 from ...settings import Limits, Timeouts
 from ...shapes import Object, is_object
@@ -228,7 +228,7 @@ _REFUSED = frozenset(
 
 The message itself was valid, and a bare 4xx would be read as "not a modern server".
 """
-_KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_KIND = lazy_pattern(r"[a-z][a-z0-9_]{0,63}")
 
 
 def wire_error(error: DovetailError, revision: Revision, dialect: Dialect) -> tuple[int, str, Any]:

@@ -7,7 +7,6 @@ middleware. If the server authenticates its callers, so does the route, unless i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -19,6 +18,7 @@ from ....core.route_handlers import CustomRoute, RouteRequest, RouteResponse
 from ....drivers.middleware_chain import AddressCheck
 from ....drivers.run import mask
 from ....errors import RegistrationError
+from ....lazy_pattern import lazy_pattern
 from ....settings import HttpOptions
 from ....telemetry.auto_instrument import metrics_wanted
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, refused_by_address
@@ -28,7 +28,7 @@ QUERY_MEMBERS: Final = 256
 """Maximum members of a query string that are parsed for a handler. More of them get status 400."""
 
 _BYTES: Final = ("content-type", "application/octet-stream")
-_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_NAME: Final = lazy_pattern(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _FRAMING: Final = frozenset({
     "connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip

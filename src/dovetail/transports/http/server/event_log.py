@@ -12,7 +12,6 @@ all logs of an app.
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -20,12 +19,13 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from ....core.channel import Session
+from ....lazy_pattern import lazy_pattern
 from ....settings import Limits
 from ....wire.frames import RequestId
 from ....wire.sse import encode_event
 
 GENERAL: Final = 0
-_ID: Final = re.compile(r"([0-9a-f]{8}-[0-9]{1,12})\.([0-9]{1,12})")
+_ID: Final = lazy_pattern(r"([0-9a-f]{8}-[0-9]{1,12})\.([0-9]{1,12})")
 
 
 def position(last_event_id: str) -> tuple[str, int] | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .... import extras
+from ....lazy_pattern import lazy_pattern
 from ....settings import HttpOptions
 from ...loopback import is_loopback
 from .http_exchange import CLOSE, TEXT_TYPE, Headers, RequestHeaders
@@ -50,8 +51,8 @@ NO_WEBSOCKETS: Final = (501, _INSTALL, CLOSE, TEXT_TYPE)
 # Exactly what browsers send. A more tolerant parser could read a different host than the browser does.
 _PORT: Final = r"[0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _NAME: Final = rf"(\[[0-9a-f:.]{{2,45}}\]|[a-z0-9._-]{{1,253}})(?::(?:{_PORT}))?"
-_HOST: Final = re.compile(_NAME)
-_ORIGIN: Final = re.compile(rf"https?://{_NAME}")
+_HOST: Final = lazy_pattern(_NAME)
+_ORIGIN: Final = lazy_pattern(rf"https?://{_NAME}")
 
 
 class Guard:
@@ -146,7 +147,7 @@ _REQUEST_HEADERS: Final = (
     "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, "
     "Mcp-Method, Mcp-Name"
 )
-_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII | re.IGNORECASE)
+_PARAMETER: Final = lazy_pattern(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII | re.IGNORECASE)
 
 
 def preflight(headers: Mapping[str, str], methods: str) -> Headers:
