@@ -134,12 +134,12 @@ for path in sys.argv[1:]:
         pytest.param("mcp", marks=pytest.mark.peer),
     ],
 )
-def test_every_name_of_the_tables_for_those_who_come_from_others_exists(family: str) -> None:
+def test_every_name_in_the_migration_tables_exists(family: str) -> None:
     """The names of the newest majors, in the environments of the peers."""
     peer = {"dovetail": "", "fastmcp": "fastmcp", "mcp": "sdk"}[family]
     python = ROOT / ".peers" / peer / "bin" / "python" if peer else Path(sys.executable)
     need(peer)
-    _, _, table = (DOCS / "migrate.md").read_text().partition("## From FastMCP 4 and the SDK 2")
+    _, _, table = (DOCS / "migrate.md").read_text().partition("## From FastMCP 4 and SDK 2")
     names = re.findall(rf"`({family}\.[\w.]+)`", table.partition("\n## ")[0])
     assert len(names) > 20
     done = subprocess.run(

@@ -271,15 +271,16 @@ def _host(host: Host, behind: str, case: Case) -> Row:
 
 
 def markdown(cells: list[Cell]) -> list[str]:
-    """The page's part: ``·`` where a revision has no words for it and says so."""
+    """The section of the page; ``·`` marks a feature that a revision does not have."""
     words = {OK: "yes", "refused": "·"}
     lines = [
-        "## Every revision in front of every revision behind",
+        "## A bridge between all pairs of revisions",
         "",
-        "A bridge between our client and our server, each held to one revision. `·`: a revision has no words for it,",
-        "and whoever asks is told so: elicitation came with 2025-06-18, tasks with 2025-11-25.",
+        "A bridge connects a Dovetail client of one revision with a Dovetail server of another. A dot means that a",
+        "revision does not have the feature and the caller gets an error: elicitation is new in 2025-06-18, tasks in",
+        "2025-11-25.",
         "",
-        "| in front | behind | transport | " + " | ".join(CHECKS) + " |",
+        "| downstream | upstream | transport | " + " | ".join(CHECKS) + " |",
         "|" + "---|" * (3 + len(CHECKS)),
     ]
     for cell in cells:

@@ -97,13 +97,14 @@ def markdown(rows: list[Row], more: list[str]) -> str:
     """The page for the documentation."""
     today = datetime.date.today().isoformat()
     lines = [
-        "# Who talks to whom",
+        "# Interoperability",
         "",
         f"Written by `make interop` on {today}, Python {platform.python_version()}. Do not edit.",
         "",
         ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
         "",
-        "`·` means that the other side does not offer it, or that it is not tried; the notes say why.",
+        "A dot (`·`) means that the other implementation does not offer the feature, or that it was not tried. The notes",
+        "give the reason.",
         "",
         "| client | server | transport | era | revision | " + " | ".join(FEATURES) + " |",
         "|" + "---|" * (5 + len(FEATURES)),
