@@ -15,7 +15,7 @@ from .site import Bystander, Site, site
 TRANSPORTS: Final = ("http", "stdio")
 LIMIT: Final = 90.0
 """Seconds one scenario may take."""
-LAST_WORDS: Final = 2000
+MAX_STDERR_SHOWN: Final = 2000
 
 
 async def play(scenario: Scenario, transport: str, slack: float = 1.0) -> Report:
@@ -41,7 +41,7 @@ async def play(scenario: Scenario, transport: str, slack: float = 1.0) -> Report
                 if (folder / "stderr.txt").exists()
                 else ""
             )
-            report.problem = f"{type(error).__name__}: {error} {said[-LAST_WORDS:]}"
+            report.problem = f"{type(error).__name__}: {error} {said[-MAX_STDERR_SHOWN:]}"
         finally:
             if undo is not None:
                 undo()

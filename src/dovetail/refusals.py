@@ -41,7 +41,7 @@ class Explanation(Struct, frozen=True):
 
 
 _DETAILS: Final = {1086: "circuit_open"} | {code: kind for kind, code in MESSAGE_REFUSALS.items()}
-"""Reserved numbers with a meaning of their own whose kind has another number on the official wire."""
+"""Reserved numbers with a separate kind, for errors that have another number on the official wire."""
 _RETRYABLE: Final = frozenset(
     {"refused_quota", "refused_server_state", "refused_health", "tool_timeout", "request_timeout"}
 )

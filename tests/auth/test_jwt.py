@@ -342,7 +342,7 @@ async def test_known_keys_stay_good_while_the_server_is_away() -> None:
 async def test_a_server_that_does_not_answer_any_more_holds_up_nobody_whose_key_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dovetail.auth.server.keys.KEYS_PATIENCE", 0.01)
+    monkeypatch.setattr("dovetail.auth.server.keys.KEY_REFRESH_WAIT_SECONDS", 0.01)
     now = [float(NOW)]
     async with documents() as site:
         offer(site, EC)

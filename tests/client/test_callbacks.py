@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, DovetailError, Server
-from dovetail.client.server_requests.callbacks import CALLBACKS_RUNNING
+from dovetail.client.server_requests.callbacks import MAX_RUNNING_CALLBACKS
 from dovetail.wire.revisions import REVISIONS
 
 from ..support.aio import run
@@ -27,7 +27,7 @@ async def test_news_for_which_there_is_no_room_are_dropped_and_counted(
 
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message.get("method") == "ping":
-            for _ in range(CALLBACKS_RUNNING + 3):
+            for _ in range(MAX_RUNNING_CALLBACKS + 3):
                 log = {"level": "info", "data": "x"}
                 peer.say({"jsonrpc": "2.0", "method": "notifications/message", "params": log})
             peer.result(message, {})

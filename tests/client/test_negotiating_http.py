@@ -97,7 +97,9 @@ async def test_no_common_revision_names_both_lists() -> None:
         return error(request, -32022, 400, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
     async with serving(handler) as (_, url):
-        with pytest.raises(ProtocolError, match=r"speaks 2031-01-01; we speak 2026-07-28, 2025-11-25"):
+        with pytest.raises(
+            ProtocolError, match=r"supports 2031-01-01; the client supports 2026-07-28, 2025-11-25"
+        ):
             await Client(url, server_cache=ServerCache()).open()
 
 

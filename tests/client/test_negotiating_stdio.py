@@ -71,7 +71,7 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
 
 @run
 async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError, match="does not speak 2026-07-28"):
+    with pytest.raises(ProtocolError, match="does not support 2026-07-28"):
         async with Client(fake("-32601", tmp_path / "log"), revision="modern", server_cache=ServerCache()):
             pass
 

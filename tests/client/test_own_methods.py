@@ -167,7 +167,7 @@ async def test_notifications_go_both_ways(transport: str, revision: str) -> None
 @run
 async def test_the_protocols_notifications_have_their_own_callbacks() -> None:
     async with Client(build()) as connected:
-        with pytest.raises(RegistrationError, match="belongs to the protocol"):
+        with pytest.raises(RegistrationError, match="is a notification of the protocol"):
             connected.add_notification("notifications/message", print)
 
 

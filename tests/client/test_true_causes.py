@@ -92,7 +92,7 @@ async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
     with pytest.raises(RequestTimeout, match="within 3 s") as caught:
         await client.open()
     assert "loading the model" in caught.value.message
-    assert "messages that are none" in caught.value.message
+    assert "invalid messages" in caught.value.message
     assert "import json" in caught.value.message, "the command is named"
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 600

@@ -137,12 +137,12 @@ async def test_a_page_can_be_a_file_or_a_resource_of_the_authors_own(tmp_path: P
     [
         (App(), "needs html"),
         (App(html="x", file="y"), "not both"),
-        (App(file="nothing.html"), "no file"),
+        (App(file="nothing.html"), "does not exist"),
         (App(uri="ui://not/there"), "register the resource"),
         (App(uri="https://example.com"), "ui://"),
         (App(html="x", csp={"scriptDomains": ["https://a"]}), "scriptDomains"),
-        (App(html="x", csp={"connectDomains": ["https://a; script-src *"]}), "no origin"),
-        (App(html="x", csp={"connectDomains": ["*"]}), "no origin"),
+        (App(html="x", csp={"connectDomains": ["https://a; script-src *"]}), "is not an origin"),
+        (App(html="x", csp={"connectDomains": ["*"]}), "is not an origin"),
         (App(html="x", permissions=["usb"]), "usb"),
         (App(html="x", visibility=["admin"]), "visibility"),  # pyright: ignore[reportArgumentType]
         (3, "App, a path"),

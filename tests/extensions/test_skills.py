@@ -309,7 +309,7 @@ def test_links_out_of_a_skill_are_refused(
     (outside / "secret.txt").write_text("secret")
     folder = write_skill(tmp_path, "skill")
     os.symlink(outside / "secret.txt" if link == "file" else outside, folder / "link")
-    assert "leads out of its skill" in refused(tmp_path)
+    assert "links to a file outside of its skill" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["a link to nothing", "a pipe"])

@@ -113,7 +113,7 @@ async def test_a_server_that_begins_with_rubbish(mode: str) -> None:
 async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
     async with beside(mode) as clients:
         assert await found(partial(listed, clients, "good_ok"))
         assert "not ready yet" in str(clients.failed["bad"])
@@ -124,7 +124,7 @@ async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
 async def test_one_that_is_mounted_and_never_gets_ready_does_not_hold_up_the_server(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
     front = Server("front")
     front.add_tool(lambda: "mine", name="own")
     front.mount(Proxy([sys.executable, STUB, mode]), prefix="bad")
@@ -136,7 +136,7 @@ async def test_one_that_is_mounted_and_never_gets_ready_does_not_hold_up_the_ser
 async def test_a_server_that_is_ready_late_is_there_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
     ready, told = tmp_path / "ready", list[str]()
     servers = {"late": stub("slow", start_timeout=4.0), "good": stub()}
     servers["late"]["args"].append(str(ready))
@@ -155,7 +155,7 @@ async def test_a_server_that_is_ready_late_is_there_then(
 async def test_a_client_that_connects_before_any_upstream_is_ready_lists_the_tools_later(
     front: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
     ready = tmp_path / "ready"
     servers = {"late": stub("slow")}
     servers["late"]["args"].append(str(ready))
@@ -169,8 +169,8 @@ async def test_a_client_that_connects_before_any_upstream_is_ready_lists_the_too
 async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.01)
-    monkeypatch.setattr("dovetail.gateway.list_merging.LIST_PATIENCE", 3.0)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
+    monkeypatch.setattr("dovetail.gateway.list_merging.LIST_TIMEOUT", 3.0)
     gateway = Gateway({"mcpServers": {"bad": stub("silent"), "good": stub()}})
     async with served(gateway, auth=StaticTokens({"t": Principal("ann")})) as site:
         address = f"http://127.0.0.1:{site.port}/mcp"

@@ -83,7 +83,7 @@ def _advice(error: DovetailError, client: Client, options: argparse.Namespace) -
     """Return what to do about ``error``, unless its message says so."""
     if (hint := output.hint_of(error)) is not None:
         return f" ({printable(hint)})"
-    program = client.target.command[1:] == (options.target,)  # a file without a `Server` of ours
+    program = client.target.command[1:] == (options.target,)  # a file without a Dovetail `Server`
     if program and client.revision is None and isinstance(error, TransportError) and error.cause == "eof":
         return f": {options.target} has no Server, and as a program it does not speak MCP"
     if isinstance(error, TransportError) and error.cause == "refused":

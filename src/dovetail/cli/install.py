@@ -302,8 +302,8 @@ def _environment(options: argparse.Namespace, client: KnownClient) -> tuple[dict
             raise InstallError(f"{name!r} is not a valid name of a variable")
         if given and _SECRET.search(name) and not options.plain_secrets:
             raise InstallError(
-                f"{name} looks like a secret: say --env {name} to have it taken from the client's environment, put it "
-                f"into a .env beside the server, or say --plain-secrets"
+                f"{name} looks like a secret: use --env {name} to read it from the client's environment, put it "
+                f"into a .env file in the server's folder, or use --plain-secrets"
             )
         if not given and client.reference is None:
             raise InstallError(

@@ -320,7 +320,7 @@ _CLIENTS = itertools.count(1)
 def _observed(
     middleware: Sequence[Middleware | Wrapper], on_event: Callable[..., Any] | None
 ) -> dict[str, Any]:
-    """The middleware, and before them what traces calls and tells of them, if anybody wants that."""
+    """The middleware, preceded by tracing and by the reporting of events, where they are enabled."""
     from ..telemetry.auto_instrument import with_tracing  # small; imports only the used parts
 
     middleware = with_tracing(middleware)

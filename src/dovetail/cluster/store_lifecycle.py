@@ -31,8 +31,8 @@ from .replay_buffer import ReplayBuffer
 if TYPE_CHECKING:
     from ..server.dispatcher import Dispatcher
 
-NEWS_WAITING: Final = 10_000
-"""Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
+MAX_QUEUED_CHANGES: Final = 10_000
+"""Changes queued for other processes. When the store does not accept them, the oldest are dropped."""
 
 
 log = logging.getLogger("dovetail.server")
@@ -100,7 +100,7 @@ class _NotificationRelay:
         # Servers with other names may share the store.
         self._topic = f"{_TOPIC}/{hashlib.sha256(dispatcher.name.encode()).hexdigest()[:16]}"
         self._sender_id = secrets.token_bytes(8)
-        self._send_queue = SendQueue(store, NEWS_WAITING)
+        self._send_queue = SendQueue(store, MAX_QUEUED_CHANGES)
         self._stops = (store.subscribe(self._topic, self._receive), store.subscribe(GAP, self._on_gap))
         self._hub.publish_remote = self._publish
         self._replay_buffer = ReplayBuffer(self._hub, time.monotonic)

@@ -25,7 +25,7 @@ from .principal import Principal
 if TYPE_CHECKING:
     from .admit import Admission
 
-LAST_WORDS: Final = 1000
+MAX_STDERR_SHOWN: Final = 1000
 """Characters of a server's stderr that an error message shows."""
 
 

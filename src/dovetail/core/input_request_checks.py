@@ -15,7 +15,7 @@ from ..wire.methods import METHODS
 
 
 def needed_capability(method: str, params: object) -> str:
-    """Return the path of the client capability that this request needs, in every era."""
+    """Return the path of the client capability that this request needs, on every revision."""
     if isinstance(params, m.ElicitRequestParams):
         return "elicitation.url" if params.mode == "url" else "elicitation.form"
     if isinstance(params, m.CreateMessageRequestParams):

@@ -1,13 +1,15 @@
-"""MCP Apps (extension ``io.modelcontextprotocol/ui``, 2026-01-26): tools whose results a host shows in a page of ours.
+"""MCP Apps (extension ``io.modelcontextprotocol/ui``, 2026-01-26): tools whose results a host shows in a page of the
+server.
 
 ```python
 @server.tool(app=App(file="chart.html", csp={"resourceDomains": ["https://cdn.example.com"]}))
 def sales(year: int) -> list[Month]: ...
 ```
 
-The page is a ``ui://`` resource with what it may load and use in its ``_meta``; the tool names it in its own. A client
-that does not declare the extension gets the tool as any other, with ``fallback`` for text; tools for the page alone
-(``visibility=["app"]``) are not listed for it. That is no access control: use ``scopes``.
+The page is a ``ui://`` resource. Its ``_meta`` lists the origins and permissions that it may use, and the ``_meta`` of
+the tool names the page. A client that does not declare the extension gets an ordinary tool, with ``fallback`` as its
+text. Tools for the page alone (``visibility=["app"]``) are not listed for it. This is not access control: use
+``scopes``.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ SCHEME: Final = "ui://"
 _CSP: Final = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
 _PERMISSIONS: Final = ("camera", "microphone", "geolocation", "clipboardWrite")
 _ORIGIN: Final = re.compile(r"(https|wss|http|ws)://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?")
-"""What a host may put into a Content-Security-Policy: nothing that could end one and begin another."""
+"""Origins allowed in a Content-Security-Policy: without characters that could start another directive."""
 Visibility = Sequence[Literal["model", "app"]]
 
 
@@ -71,7 +73,7 @@ class App(Struct, frozen=True, kw_only=True):
     """The text for clients without apps, or a function from the result of the tool to this text."""
 
     def meta(self) -> dict[str, Any]:
-        """What the resource says of itself."""
+        """The ``_meta`` of the page's resource."""
         said: dict[str, Any] = {
             "csp": {name: list(origins) for name, origins in self.csp.items()},
             "permissions": {name: {} for name in self.permissions},
@@ -96,7 +98,7 @@ class Apps(Extension):
         self._server = server
 
     def _attach(self, entry: RegisteredTool, value: Any) -> None:
-        """Give ``entry`` its page, unless the tool is another version of one that has a page."""
+        """Set the page of ``entry``, unless another version of the tool has one."""
         server = self._server
         if value is None or entry.name in server.registry.tools:
             return
@@ -122,10 +124,10 @@ class Apps(Extension):
 
 
 def app_of(value: Any) -> App:
-    """What ``app=`` means: an `App`, the path of a page, or the URI of one.
+    """Convert the option ``app=``: an `App`, the path of a page, or the URI of a page.
 
     Raises:
-        RegistrationError: it means nothing.
+        RegistrationError: it is none of these types.
     """
     if isinstance(value, App):
         return value
@@ -133,7 +135,7 @@ def app_of(value: Any) -> App:
         return App(uri=value)
     if isinstance(value, str | os.PathLike):
         return App(file=value)  # pyright: ignore[reportUnknownArgumentType]
-    raise RegistrationError(f"app is an App, a path or a ui:// URI, not {type(value).__name__}")
+    raise RegistrationError(f"app must be an App, a path or a ui:// URI, not {type(value).__name__}")
 
 
 def _page(uri: str, app: App) -> ResourceContents:
@@ -161,11 +163,11 @@ async def _with_fallback(
 
 
 def _check(app: App, name: str) -> None:
-    """Refuse what a host would, or should not, take."""
+    """Refuse options that a host would, or should, reject."""
     if app.html is not None and app.file is not None:
         raise RegistrationError(f"the app of tool {name!r} has html or a file, not both")
     if app.file is not None and not Path(app.file).is_file():
-        raise RegistrationError(f"the app of tool {name!r}: there is no file {app.file}")
+        raise RegistrationError(f"the app of tool {name!r}: the file {app.file} does not exist")
     if app.html is None and app.file is None and app.uri is None:
         raise RegistrationError(f"the app of tool {name!r} needs html, a file or a uri")
     if app.uri is not None and not app.uri.startswith(SCHEME):
@@ -173,12 +175,14 @@ def _check(app: App, name: str) -> None:
     for member, origins in app.csp.items():
         wrong = [origin for origin in origins if not _ORIGIN.fullmatch(origin)]
         if member not in _CSP or isinstance(origins, str) or wrong:
-            said = f"{wrong[0]!r} is no origin" if member in _CSP and wrong else f"not {member!r}"
-            raise RegistrationError(f"csp of tool {name!r} has lists of origins as {', '.join(_CSP)}: {said}")
+            said = f"{wrong[0]!r} is not an origin" if member in _CSP and wrong else f"not {member!r}"
+            raise RegistrationError(
+                f"csp of tool {name!r} must have lists of origins as {', '.join(_CSP)}: {said}"
+            )
     for one in app.permissions:
         if one not in _PERMISSIONS:
             raise RegistrationError(
-                f"permissions of tool {name!r} are {', '.join(_PERMISSIONS)}, not {one!r}"
+                f"permissions of tool {name!r} must be among {', '.join(_PERMISSIONS)}, not {one!r}"
             )
     if not app.visibility or isinstance(app.visibility, str) or not {*app.visibility} <= {"model", "app"}:
-        raise RegistrationError(f"visibility of tool {name!r} is some of 'model' and 'app'")
+        raise RegistrationError(f"visibility of tool {name!r} must be 'model', 'app' or both")

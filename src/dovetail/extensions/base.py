@@ -1,7 +1,7 @@
 """`Extension`: what a protocol extension adds to a server or a client, and the checks of its registration.
 
-`ordered` checks a list of extensions and puts it in order: what an extension requires comes before it, and otherwise
-the order written counts. `ServerExtensions` adds them to a server, `client_options` to a client.
+`ordered` checks a list of extensions and puts it in order: the requirements of an extension precede it; otherwise the
+given order is kept. `ServerExtensions` adds them to a server, `client_options` to a client.
 """
 
 from __future__ import annotations
@@ -59,12 +59,11 @@ class Extension:
 
     ``id`` has a vendor's prefix and a name. ``settings`` are declared at ``capabilities.extensions[id]`` on every
     revision. ``version`` is the version of the package, for error messages. ``requires`` names the extensions that must
-    be registered too; they are set up first. ``capabilities`` are declared beside the
-    settings, by path: ``{"acme": {}}`` or ``{"acme.sub": {}}``. ``methods`` and
-    ``notifications`` map names to handlers; their annotations are the types. ``middleware`` runs inside the
-    middleware of the application. ``decorators`` map the name of an option of ``@server.tool``, ``@server.resource``
-    and ``@server.prompt`` to a function ``(component, value)``. ``lifespan(service)`` is an async context manager
-    around the life of the server or client.
+    be registered too; they are set up first. ``capabilities`` are declared in addition to the settings, by path:
+    ``{"acme": {}}`` or ``{"acme.sub": {}}``. ``methods`` and ``notifications`` map names to handlers; their annotations
+    are the types. ``middleware`` runs inside the middleware of the application. ``decorators`` map the name of an
+    option of ``@server.tool``, ``@server.resource`` and ``@server.prompt`` to a function ``(component, value)``.
+    ``lifespan(service)`` is an async context manager around the life of the server or client.
 
     Everything can also be set by a subclass, which calls ``super().__init__()``.
     """
@@ -126,7 +125,7 @@ class Extension:
         self._lifespan = lifespan
         _check(self)
 
-    # --- what an author writes ------------------------------------------------------------------------------
+    # --- for the author of an extension ---------------------------------------------------------------------
 
     def method(self, name: str, **options: Unpack[MethodOptions]) -> Callable[[F], F]:
         """Answer requests for ``name`` with the decorated function; the options are those of `Server.add_method`.
@@ -155,7 +154,7 @@ class Extension:
         return function
 
     def option(self, **options: Any) -> Callable[[F], F]:
-        """Give a function options of this extension, below ``@server.tool``: ``@catalog.option(label="fruit")``.
+        """Set options of this extension for a function, below ``@server.tool``: ``@catalog.option(label="fruit")``.
 
         Raises:
             RegistrationError: the extension has no such option.
@@ -172,11 +171,11 @@ class Extension:
 
         return mark
 
-    # --- what a service calls -------------------------------------------------------------------------------
+    # --- called by servers and clients ----------------------------------------------------------------------
 
     @property
     def has_lifespan(self) -> bool:
-        """Whether there is anything to enter when the server or client starts."""
+        """Whether the extension has a lifespan to enter when the server or client starts."""
         return self._lifespan is not None or type(self).lifespan is not Extension.lifespan
 
     def lifespan(self, service: Any) -> AbstractAsyncContextManager[Any]:
@@ -208,7 +207,7 @@ def _check(extension: Extension) -> None:
             raise RegistrationError(f"{member} of the extension {name!r} must be {wanted}, not {value!r}")
     if not (extension._lifespan is None or callable(extension._lifespan)):  # pyright: ignore[reportPrivateUsage]
         raise RegistrationError(
-            f"lifespan of the extension {name!r} is a function that takes the server, "
+            f"lifespan of the extension {name!r} must be a function that takes the server, "
             f"not {extension._lifespan!r}"  # pyright: ignore[reportPrivateUsage]
         )
 
@@ -222,7 +221,8 @@ def ordered(extensions: Iterable[Extension], present: Iterable[Extension] = ()) 
     ``present`` are registered already.
 
     Raises:
-        RegistrationError: an id or a method is there twice, a requirement is missing, or two require each other.
+        RegistrationError: an id or a method is duplicated, a requirement is missing, or two extensions require each
+        other.
     """
     before = {each.id: each for each in present}
     found: dict[str, Extension] = {}
@@ -325,14 +325,14 @@ class ServerExtensions(Mapping[str, Extension]):
         """Register further extensions.
 
         Raises:
-            RegistrationError: they do not go together, or something of theirs is registered already.
+            RegistrationError: the extensions conflict with each other, or with something that is registered already.
         """
         for each in ordered(extensions, self._added.values()):
             self._check_free(each)
             self._add(each)
 
     def add_owner(self, option: str) -> None:
-        """Register the extension that owns ``option``, unless it is there."""
+        """Register the extension that owns ``option``, unless it is registered already."""
         id, module, name = OPTION_OWNERS[option]
         if id not in self._added:
             self.add(getattr(importlib.import_module(module), name)())
@@ -354,7 +354,7 @@ class ServerExtensions(Mapping[str, Extension]):
             server.dispatcher.add_capability(name, settings)
         for name, one in extension.methods.items():
             if name in METHODS:
-                # Where methods of mounted servers are merged already, the handler is asked from there.
+                # If methods of mounted servers are merged already, the merged handler calls this one.
                 server.dispatcher.methods.setdefault(name, one.handler)
             else:
                 server.add_method(name, one.handler, **_method_options(one, path))
@@ -390,7 +390,7 @@ def client_options(extensions: Iterable[Extension]) -> dict[str, Any]:
     """What the extensions of a client add to its configuration: members of `ClientConfig`.
 
     Raises:
-        RegistrationError: they do not go together.
+        RegistrationError: they conflict with each other.
     """
     found = ordered(extensions)
     capabilities: dict[str, Any] = {"extensions": {each.id: dict(each.settings) for each in found}}
@@ -415,7 +415,7 @@ def client_options(extensions: Iterable[Extension]) -> dict[str, Any]:
 
 
 def _client_rows(extension: Extension) -> Iterator[tuple[str, Method]]:
-    """What a client knows of the methods of an extension that it calls."""
+    """The method table rows of the methods of an extension that a client calls."""
     for name, one in extension.methods.items():
         if name not in METHODS:
             function = MethodFunction(name, one.handler, one.options.get("params"), one.options.get("result"))
@@ -426,7 +426,7 @@ def _client_rows(extension: Extension) -> Iterator[tuple[str, Method]]:
 
 
 def _params_of(name: str, notification: ExtensionMethod) -> Reader | None:
-    """How to read the params of a notification of a server."""
+    """The decoder of the params of a server's notification."""
     function = MethodFunction(name, notification.handler)
     if function.signature.context_parameter is not None:
         raise RegistrationError(f"the handler of {name!r} has a Context: a notification has none")
@@ -437,7 +437,7 @@ def _params_of(name: str, notification: ExtensionMethod) -> Reader | None:
 
 
 def _reader(annotation: Any, function: MethodFunction) -> Reader | None:
-    """Reads the members of a result or of params as ``annotation``; None where that says nothing."""
+    """A decoder of a result or of params as ``annotation``; None without a usable annotation."""
     if annotation in (MISSING, None, Any, dict, dict[str, Any]):
         return None
     decode = Schemas(function.signature.locals).decoder(annotation)

@@ -25,7 +25,7 @@ from .remote import LONGEST_CHAIN
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
 
-FILE_LOOK: Final = 1.0
+CONFIG_CHECK_INTERVAL: Final = 1.0
 """Seconds between checks of a gateway's configuration file."""
 
 
@@ -167,7 +167,7 @@ class Gateway(Server):
     def _watch_file(self) -> None:
         if self._reload and self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(
-                repeat(FILE_LOOK, self._reload_changed), name="dovetail-gateway"
+                repeat(CONFIG_CHECK_INTERVAL, self._reload_changed), name="dovetail-gateway"
             )
 
     async def _stop_watching(self) -> None:

@@ -35,7 +35,7 @@ from .selectors import key_of_definition
 if TYPE_CHECKING:
     from ..server.server import Server
 
-LIST_PATIENCE: Final = 10.0
+LIST_TIMEOUT: Final = 10.0
 """Seconds that a list waits for one mounted server."""
 
 
@@ -120,7 +120,7 @@ class MergedLists:
 
     async def _ask(self, mount: Mount, kind: ListName, call: Call) -> ComponentList | None:
         try:
-            async with asyncio.timeout(LIST_PATIENCE):
+            async with asyncio.timeout(LIST_TIMEOUT):
                 return await mount.part.shown(kind, call)
         except LoopError:
             raise  # a loop: the caller leaves this server out

@@ -36,7 +36,7 @@ from .selectors import Traits
 
 ROUTES_KEPT: Final = 10_000
 """Cached tool routes."""
-START_PATIENCE: Final = 10.0
+START_TIMEOUT: Final = 10.0
 """Seconds that a gateway waits for a server at startup; slower ones are added when they are ready."""
 
 
@@ -63,7 +63,7 @@ def mount(server: Server, child: Server | ComponentProvider | App, prefix: str |
     elif not isinstance(child, Server) and not hasattr(child, "follow"):
         raise RegistrationError(f"mount needs a Server, a Proxy or an ASGI application, not {child!r}")
     if isinstance(child, Proxy):
-        child.remote.patience = START_PATIENCE
+        child.remote.patience = START_TIMEOUT
     mounts = server.registry.composition
     if not isinstance(mounts, Mounts):
         mounts = Mounts(server)

@@ -32,7 +32,7 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports import main_loop, stdio
 from ..transports.bind_address import BindAddress, print_line, serving_on
 from ..transports.child import without_stderr
-from .file_watcher import FILES_LOOK, FileWatcher
+from .file_watcher import FILE_SCAN_INTERVAL, FileWatcher
 from .inspect_command import add_page, show
 from .inspected_server import ConnectRequest
 from .inspector import Inspector
@@ -42,9 +42,9 @@ from .page_hosting import served
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
 
-LAST_WORDS_SECONDS: Final = 0.5
+LAST_OUTPUT_TIMEOUT: Final = 0.5
 """Seconds to wait for the last output of a program that ended."""
-LAST_WORDS_SHOWN: Final = 4_000
+MAX_OUTPUT_SHOWN: Final = 4_000
 """Characters shown of the last output of a program."""
 
 
@@ -114,7 +114,7 @@ class Reloading:
     def _heard(self, data: bytes) -> None:
         self.on_stderr(data)
         text = data.decode("utf-8", "replace")
-        self._said = (self._said + text)[-LAST_WORDS_SHOWN:]
+        self._said = (self._said + text)[-MAX_OUTPUT_SHOWN:]
         if self._failed and self.front.remote.problem is not None:
             return  # the proxy retries the start; its error is already printed
         sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
@@ -122,7 +122,7 @@ class Reloading:
     async def _watch(self) -> None:
         """Reload after every change, until cancelled."""
         while self.front.remote.first is None and self.front.remote.problem is None:  # noqa: ASYNC110
-            await asyncio.sleep(FILES_LOOK)  # the first start has no event
+            await asyncio.sleep(FILE_SCAN_INTERVAL)  # the first start has no event
         if self.front.remote.problem is not None:
             self._tell(self.front.remote.problem, "it cannot be started")
         while True:
@@ -145,11 +145,11 @@ class Reloading:
     async def _last_words(self) -> None:
         """Wait for the last stderr output of a process, which can arrive after its exit."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
+            async with asyncio.timeout(LAST_OUTPUT_TIMEOUT):
                 heard = ""
                 while not heard or heard != self._said:  # the end of the output has no event
                     heard = self._said
-                    await asyncio.sleep(LAST_WORDS_SECONDS / 10)
+                    await asyncio.sleep(LAST_OUTPUT_TIMEOUT / 10)
 
     def _tell(self, error: DovetailError, what: str) -> None:
         self._failed = True

@@ -10,11 +10,11 @@ from msgspec import Raw
 
 from .messages import MessageLog
 
-NEWS_WAITING: Final = 5_000
+MAX_QUEUED_EVENTS: Final = 5_000
 """Queued events of a slow page; beyond that it must load the whole state again."""
-NEWS_PAUSE: Final = 0.03
-"""Seconds between two attempts to reach an unavailable store."""
-NEWS_BYTES: Final = 32 << 20
+EVENT_BATCH_DELAY: Final = 0.03
+"""Seconds to wait for further events, so that a page gets them together."""
+MAX_QUEUED_EVENT_BYTES: Final = 32 << 20
 """Bytes of events that wait for one page."""
 
 
@@ -64,7 +64,7 @@ class PageListener:
         if not self._missed:
             self._events.append(event)
             self._bytes += len(memoryview(event))
-            if len(self._events) > NEWS_WAITING or self._bytes > NEWS_BYTES:
+            if len(self._events) > MAX_QUEUED_EVENTS or self._bytes > MAX_QUEUED_EVENT_BYTES:
                 # It has missed too much: it must load the whole state again.
                 self._events, self._missed = [_RELOAD], True
         self.wake.set()
@@ -74,7 +74,7 @@ class PageListener:
         try:
             async with asyncio.timeout(limit):
                 await self.wake.wait()
-                await asyncio.sleep(NEWS_PAUSE)
+                await asyncio.sleep(EVENT_BATCH_DELAY)
         except TimeoutError:
             return {}
         self.wake.clear()

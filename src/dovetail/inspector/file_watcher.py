@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-FILES_LOOK: Final = 0.05
+FILE_SCAN_INTERVAL: Final = 0.05
 """Seconds between two scans of the files of a project."""
 FILES_WATCHED: Final = 2_000
 """Watched files; a folder with more is not the project of one server."""
@@ -32,7 +32,7 @@ class FileWatcher:
     async def changed(self) -> list[str]:
         """Wait for the next change; return the changed, added and removed files."""
         while True:
-            await asyncio.sleep(FILES_LOOK)
+            await asyncio.sleep(FILE_SCAN_INTERVAL)
             now = self._look()
             if now != self._seen:
                 found = [path for path in {**self._seen, **now} if self._seen.get(path) != now.get(path)]

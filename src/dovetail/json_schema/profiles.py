@@ -53,9 +53,9 @@ class Rules(Struct, frozen=True):
     formats: frozenset[str] = frozenset()
     """The formats it knows, where keywords are chosen."""
     closed: bool = False
-    """Objects have all of their members and no others; one that may be left out is null."""
+    """Objects have all members and no others; an optional member is null when it is absent."""
     nullable: bool = False
-    """Null is a flag beside the one type a value has."""
+    """A nullable value has its one type and a separate flag (``nullable``)."""
 
 
 _STRUCTURE: Final = frozenset({

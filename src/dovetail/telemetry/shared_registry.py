@@ -1,8 +1,8 @@
 """The metric values of one process, in a file that other processes can read.
 
 A registry is an array of floats, written directly: to increase a counter is one assignment. An index lists where each
-series begins. In a shared folder both are one file, the array first. A process locks its file while it lives, so a
-reader knows whether the values are those of a living process.
+series begins. In a shared folder both are one file, the array first. A process locks its file while it runs, so a
+reader knows whether the process is still running.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..core.channel import LAST_WORDS, Process, Receiver
+from ..core.channel import MAX_STDERR_SHOWN, Process, Receiver
 from ..errors import DovetailError, TransportError
 from ..settings import Limits
 from .pipes import Over, PipeSink, PipeSource
@@ -277,7 +277,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         status = self.returncode
         how = "closed its stdout" if status is None else f"ended with {_status(status)}"
         last = self.stderr_tail.strip()
-        stderr = last[-LAST_WORDS:]
+        stderr = last[-MAX_STDERR_SHOWN:]
         error = TransportError(f"{self._name} {how}{_QUOTED if stderr else ''}{stderr}", cause="eof")
         error.stderr = stderr
         self.finish(error)

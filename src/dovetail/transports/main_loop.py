@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..drivers.duplex import Duplex
 
 TEARDOWN_SECONDS: Final = 1.0
-"""Seconds for what is left after the last connection."""
+"""Seconds for cleaning up after the last connection has closed."""
 
 
 DRAIN_SECONDS: Final = 5.0

@@ -78,7 +78,7 @@ class MemoryLink(Link):
             self._loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
-        """Hand over what came in, unless this side stopped reading or cannot write itself."""
+        """Deliver received messages, unless this side has paused reading or its write buffer is full."""
         self._scheduled = False
         inbox, self._inbox = self._inbox, []
         limit = self._limits.max_message_bytes

@@ -143,7 +143,7 @@ async def _environment_principal(auth: Any) -> Principal | None:
 
 _FOR_A_PERSON: Final = (
     "dovetail: this is an MCP server that waits for messages of a client on stdin. Press Ctrl-C to stop it; "
-    "to look at it in a browser, run: dovetail inspect FILE"
+    "to inspect it in a browser, run: dovetail inspect FILE"
 )
 """Printed to stderr when a person starts the server in a terminal."""
 

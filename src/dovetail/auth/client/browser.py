@@ -25,7 +25,7 @@ CALLBACK_SIZE: Final = 16 << 10
 """Size limit of the redirect request in bytes."""
 CALLBACK_CONNECTIONS: Final = 32
 """Concurrent connections to the loopback port."""
-CALLBACK_WAIT: Final = 10.0
+CALLBACK_TIMEOUT: Final = 10.0
 """Timeout of one connection in seconds."""
 
 
@@ -95,7 +95,7 @@ class Callback:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-            while self._open:  # noqa: ASYNC110  each is closed by its own task within `CALLBACK_WAIT`
+            while self._open:  # noqa: ASYNC110  each is closed by its own task within `CALLBACK_TIMEOUT`
                 await asyncio.sleep(0.01)
             self._server = None
 
@@ -103,7 +103,7 @@ class Callback:
         self._open.add(writer)
         try:
             if len(self._open) <= CALLBACK_CONNECTIONS:
-                async with asyncio.timeout(CALLBACK_WAIT):
+                async with asyncio.timeout(CALLBACK_TIMEOUT):
                     head = await reader.readuntil(b"\r\n\r\n")
                     writer.write(self._answer(head))
                     await writer.drain()

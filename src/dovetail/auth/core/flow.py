@@ -189,7 +189,7 @@ def _check_secret(place: AuthorizationTarget, grant: Grant) -> Flow[None]:
         yield from save(key, _SecretBinding(place.issuer))
     elif shown.issuer != place.issuer:
         raise AuthError(
-            f"what proves who we are is used with the issuer {shown.issuer}, but the server names {place.issuer}",
+            f"the client credentials are bound to the issuer {shown.issuer}, but the server names {place.issuer}",
             fault="client",
             advice="give issuer=…, with what belongs to that issuer, if it is to be trusted",
         )

@@ -10,7 +10,7 @@ import msgspec
 from .auth_errors import AuthError, Fault
 from .steps import Answer
 
-ERROR_WORDS: Final = 200
+MAX_ERROR_TEXT: Final = 200
 """Characters shown of an error description."""
 
 
@@ -60,5 +60,5 @@ def words_of(value: Any) -> str | None:
     """Return a description as one line of printable characters, truncated."""
     if not isinstance(value, str):
         return None
-    line = "".join(each if each.isprintable() else " " for each in value[: 4 * ERROR_WORDS])
-    return " ".join(line.split())[:ERROR_WORDS] or None
+    line = "".join(each if each.isprintable() else " " for each in value[: 4 * MAX_ERROR_TEXT])
+    return " ".join(line.split())[:MAX_ERROR_TEXT] or None

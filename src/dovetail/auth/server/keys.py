@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
 
 KEYS_SECONDS: Final = 600.0
 """Seconds after which a key set is fetched again."""
-KEYS_PATIENCE: Final = 1.0
+KEY_REFRESH_WAIT_SECONDS: Final = 1.0
 """Seconds that a caller waits for newer keys if there are older ones."""
 KEYS_READ: Final = 64
 """Keys that are read of one set."""
@@ -136,7 +136,7 @@ class FetchedKeys:
             self._task.add_done_callback(self._done)
         task = self._task
         # Do not wait long for an unresponsive server if older keys are available.
-        await asyncio.wait((task,), timeout=None if self._keys is None else KEYS_PATIENCE)
+        await asyncio.wait((task,), timeout=None if self._keys is None else KEY_REFRESH_WAIT_SECONDS)
         if self._keys is None:
             task.result()
 

@@ -64,7 +64,7 @@ def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
 
 
 def _open_members(raw: bytes | Raw) -> dict[str, Any] | list[Any]:
-    """Return the extension members of a result or notification in both eras; params may be an array."""
+    """Return the extension members of a result or notification of any revision; params may be an array."""
     members: dict[str, Any] | list[Any] = msgspec.json.decode(raw, type=dict[str, Any] | list[Any])
     if not isinstance(members, dict):
         return members
@@ -95,10 +95,10 @@ def own_notification(name: str, params: Any) -> Method:
     """Return the description of an extension notification.
 
     Raises:
-        RegistrationError: it belongs to the protocol.
+        RegistrationError: it is a notification of the protocol.
     """
     if name in METHODS:
-        raise RegistrationError(f"{name!r} belongs to the protocol: the client hears it by itself")
+        raise RegistrationError(f"{name!r} is a notification of the protocol: the client receives it already")
     kind = _OPEN if params is None else params
     return Method(name=name, kind="notification", sender="server", since=1, until=NOT_REMOVED, params=kind)
 

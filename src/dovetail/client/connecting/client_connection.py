@@ -42,7 +42,7 @@ URL_ELICITATIONS: Final = 16
 
 log = logging.getLogger("dovetail.client")
 
-TASK_NEWS = frozenset({"notifications/tasks/status", "notifications/tasks"})
+TASK_STATUS_NOTIFICATIONS = frozenset({"notifications/tasks/status", "notifications/tasks"})
 
 
 class Connections:
@@ -241,7 +241,7 @@ class Connections:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
             self._resource_updated(params.uri, params.meta)
-        elif method in TASK_NEWS:
+        elif method in TASK_STATUS_NOTIFICATIONS:
             if params.status in TERMINAL:
                 self.listening.tasks.pop(params.task_id, None)
             self._tell(self.config.on_task, params)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ... import model as m
-from ...core.channel import LAST_WORDS
+from ...core.channel import MAX_STDERR_SHOWN
 from ...core.connection_states import ConnectionMachine
 from ...core.endpoint import Endpoint
 from ...errors import (
@@ -354,10 +354,10 @@ class Attempt:
         if conversation is not None:
             unreadable = conversation.endpoint.violations.get("unreadable", 0)
             if unreadable:
-                said.append(f"it sent {unreadable} messages that are none")
+                said.append(f"it sent {unreadable} invalid messages")
             process = None if conversation.link is None else conversation.link.process
             if process is not None and (tail := process.stderr_tail.strip()):
-                said.append(f"its last words: {tail[-LAST_WORDS:]}")
+                said.append(f"the end of its stderr: {tail[-MAX_STDERR_SHOWN:]}")
         return "; ".join(said)
 
 

@@ -131,7 +131,9 @@ def after_initialize(
             if version in policy.legacy:
                 return Step("legacy", version)
             wanted = ", ".join(policy.legacy)
-            return Step("fail", reason=f"the server answered with revision {version!r}; we speak {wanted}")
+            return Step(
+                "fail", reason=f"the server answered with revision {version!r}; the client supports {wanted}"
+            )
         case "error" if outcome.code == UNSUPPORTED_VERSION and not reprobed:
             # A slow server that answers the probe only now, or a wrongly cached modern-only server.
             version = choose(outcome.supported or policy.modern, policy.modern)
@@ -178,13 +180,15 @@ def _after_unsupported(policy: NegotiationPolicy, supported: tuple[str, ...], tr
 
 def _initialize(policy: NegotiationPolicy, reason: str, *, respawn: bool = False) -> Step:
     if not policy.legacy:
-        return Step("fail", reason=f"the server does not speak {', '.join(policy.modern)}: {reason}")
+        return Step("fail", reason=f"the server does not support {', '.join(policy.modern)}: {reason}")
     return Step("initialize", policy.proposal, respawn=respawn)
 
 
 def _no_overlap(offered: Sequence[str], policy: NegotiationPolicy) -> str:
     ours = ", ".join((*policy.modern, *policy.legacy))
-    return f"no common revision: the server speaks {', '.join(offered) or 'none it names'}; we speak {ours}"
+    return (
+        f"no common revision: the server supports {', '.join(offered) or 'none'}; the client supports {ours}"
+    )
 
 
 def read_supported(data: Any) -> tuple[str, ...] | None:

@@ -1,1 +1,1 @@
-"""Server-to-client requests: elicitation, sampling and roots. `callbacks` has the table for both eras."""
+"""Server-to-client requests: elicitation, sampling and roots. `callbacks` has the table for all revisions."""

@@ -1,4 +1,4 @@
-"""Callbacks for server-to-client requests, one table for both eras.
+"""Callbacks for server-to-client requests, one table for all revisions.
 
 A legacy server sends a request and waits; a modern one ends the call with `input_required` and waits for the
 next request. Both reach `Answers.answer` with a method name and decoded params. The declared `capabilities`
@@ -27,7 +27,7 @@ from ...wire.revisions import Revision, downgrade_for
 from ..client_config import Callback, ClientConfig
 from .form_answers import read_answer
 
-CALLBACKS_RUNNING: Final = 10_000
+MAX_RUNNING_CALLBACKS: Final = 10_000
 """Concurrent async callbacks; further notifications are dropped."""
 
 
@@ -263,12 +263,12 @@ class _Dropped:
         self._count += 1
         if self._count == 1:
             log.warning(
-                "notification dropped running_callbacks=%d: make the callbacks faster", CALLBACKS_RUNNING
+                "notification dropped running_callbacks=%d: make the callbacks faster", MAX_RUNNING_CALLBACKS
             )
 
     def report(self) -> None:
         """Log the number once the callbacks have caught up."""
-        if self._count and len(_RUNNING) <= CALLBACKS_RUNNING // 2:
+        if self._count and len(_RUNNING) <= MAX_RUNNING_CALLBACKS // 2:
             if self._count > 1:
                 log.warning("notifications dropped count=%d", self._count)
             self._count = 0
@@ -290,7 +290,7 @@ def call_back(callback: Callback, *arguments: Any) -> bool:
         return True
     if not asyncio.iscoroutine(outcome):
         return True
-    if len(_RUNNING) >= CALLBACKS_RUNNING:
+    if len(_RUNNING) >= MAX_RUNNING_CALLBACKS:
         outcome.close()
         _dropped.add()
         return False

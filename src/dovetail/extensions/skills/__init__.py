@@ -1,6 +1,7 @@
 """The skills extension: `Skills` serves skills, from folders or defined in code with `Skill`.
 
-Start with `skill_methods`. `skill_folders` reads skills from disk, `in_code` has those that are part of the program.
+Start with `skill_methods`. `skill_folders` reads skills from disk, `in_code` has skills that are defined in the
+program.
 """
 
 from .in_code import Skill

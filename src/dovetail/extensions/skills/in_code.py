@@ -29,7 +29,7 @@ class Skill:
     frontmatter: that is made of ``name``, ``description`` and the members of ``frontmatter``.
 
     Raises:
-        RegistrationError: a client could not use the skill; the message says why.
+        RegistrationError: the skill is invalid; the message says why.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Skill:
             )
 
     def index(self, prefix: str) -> IndexedSkill:
-        """The skill as it is served below ``prefix``."""
+        """The indexed skill, served below ``prefix``."""
         path = f"{prefix.strip('/')}/{self.name}".lstrip("/")
         uri = uri_of(path)
         files = tuple(

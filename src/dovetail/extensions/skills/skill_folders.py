@@ -1,8 +1,8 @@
-"""Skills on disk: what a folder holds, with sizes and digests, and nothing outside of it.
+"""Skills on disk: the index of the files in a folder, with sizes and digests.
 
-A skill is a folder with a ``SKILL.md`` whose frontmatter names it as the folder is named. All of its files
-belong to it, but for those that begin with a dot. What may be read is settled here, when the folder is
-indexed: clients only ever name entries of that index, so no path of theirs is ever resolved.
+A skill is a folder with a ``SKILL.md`` whose frontmatter names it as the folder is named. It has all files in the
+folder, except those whose names begin with a dot. Only indexed files can be read: clients name entries of the index, so
+no path from a client is ever resolved.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class SkillFile(NamedTuple):
     """One file of a skill."""
 
     path: Path | None
-    """Where it is; None of a skill that was defined in code."""
+    """Its path; None if the skill is defined in code."""
     uri: str
     name: str
     mime_type: str
     size: int
     digest: str
     data: bytes | None = None
-    """Its contents, of a skill that was defined in code."""
+    """Its contents, if the skill is defined in code."""
 
 
 class IndexedSkill(NamedTuple):
     """One skill as it was when its folder was indexed."""
 
     folder: Path | None
-    """Where it is, with every link followed; None of a skill that was defined in code."""
+    """Its path with all symbolic links resolved; None if the skill is defined in code."""
     path: str
-    """Where it is served: ``skill://<path>/SKILL.md``, but for what a URI has to encode."""
+    """The path of its URI ``skill://<path>/SKILL.md``, before percent-encoding."""
     entry: SkillEntry
     files: tuple[SkillFile, ...]
 
@@ -65,7 +65,7 @@ class IndexedSkill(NamedTuple):
 
 
 def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
-    """Every skill in ``folder``, which may be one itself; a skill is not searched for further ones."""
+    """Every skill in ``folder``, which may be a skill itself. A skill is not searched for nested skills."""
     try:
         root = folder.resolve(strict=True)
     except OSError as error:
@@ -80,9 +80,9 @@ def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
 
 
 def index_skill(folder: Path, path: str) -> IndexedSkill:
-    """Read the skill in ``folder``, which no link leads to, to be served as ``skill://<path>/…``."""
+    """Index the skill in ``folder``, a path without symbolic links, to be served as ``skill://<path>/…``."""
     if folder.resolve() != folder:
-        raise RegistrationError(f"{folder} is or was replaced by a link: put the skill itself there")
+        raise RegistrationError(f"{folder} is a symbolic link: replace it by the folder of the skill")
     uri = uri_of(path)
     files = tuple(_files(folder, uri))
     if all(file.path != folder / MANIFEST for file in files):
@@ -104,7 +104,7 @@ def uri_of(path: str) -> str:
 
 
 def read_file(skill: IndexedSkill, file: SkillFile) -> bytes | None:
-    """The bytes of ``file``; None when they are not those that were indexed."""
+    """The bytes of ``file``; None if they differ from the indexed ones."""
     if file.path is None or skill.folder is None:
         return file.data
     try:
@@ -145,7 +145,9 @@ def _files(folder: Path, uri: str) -> list[SkillFile]:
             path = here / name
             _check_inside(path, folder)
             if not path.is_file():
-                raise RegistrationError(f"{path} is no file: a skill has files and folders alone")
+                raise RegistrationError(
+                    f"{path} is not a regular file: a skill can have files and folders only"
+                )
             total += path.stat().st_size
             if len(found) == SKILL_FILES or total > SKILL_BYTES:
                 raise RegistrationError(
@@ -157,7 +159,7 @@ def _files(folder: Path, uri: str) -> list[SkillFile]:
 
 def _check_inside(path: Path, folder: Path) -> None:
     if path.is_symlink() and not path.resolve().is_relative_to(folder):
-        raise RegistrationError(f"{path} leads out of its skill: replace the link with what it points to")
+        raise RegistrationError(f"{path} links to a file outside of its skill: replace the link by the file")
 
 
 def _file(path: Path, folder: Path, uri: str) -> SkillFile:
@@ -182,7 +184,7 @@ def file_of(path: str, data: bytes, uri: str) -> SkillFile:
 
 
 def digest_of(data: bytes) -> str:
-    """The digest as entries of skills have it."""
+    """The digest in the format of skill entries."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -201,7 +203,7 @@ def _frontmatter(path: Path, folder: str) -> dict[str, Any]:
 
 
 def check_skill_name(name: str, where: str = "") -> None:
-    """Raises RegistrationError: no skill can have this name."""
+    """Raises RegistrationError: the name is not valid for a skill."""
     if _NAME.fullmatch(name) is None:
         raise RegistrationError(
             f"the name {name!r}{where} must be 1 to 64 of a-z, 0-9 and single hyphens between them"

@@ -1,8 +1,7 @@
 """The skills extension (SEP-2640): ``skills/list``, ``skills/get``, ``resources/directory/read`` and the files.
 
-The ``SKILL.md`` of every skill stands in the list of resources; its other files are read by the URIs that its
-entry names. A file that is not what was indexed any more makes its skill be indexed anew before it is served,
-so digests and bytes always belong together.
+The ``SKILL.md`` of every skill is in the list of resources. Its other files are read by the URIs in its entry. If a
+file differs from the index, its skill is indexed again before the file is served, so digests and bytes always match.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ TEMPLATE: Final = SCHEME + "{+path}"
 class Skills(Extension):
     """Serves skills: ``Server(extensions=[Skills("folder", Skill(name=…, description=…, files={…}))])``.
 
-    A folder is a skill, or has skills in it: each is a folder with a ``SKILL.md``. Files are read when a client
-    asks for them. ``prefix`` comes before the paths: with ``prefix="acme"`` a server has
-    ``skill://acme/review/SKILL.md``. ``scopes``, ``auth`` and ``tags`` are those of every other component: a client
-    that may not use a skill sees nothing of it.
+    A folder is a skill, or contains skills: each is a folder with a ``SKILL.md``. Files are read when a client requests
+    them. ``prefix`` precedes the paths: with ``prefix="acme"`` a server has ``skill://acme/review/SKILL.md``.
+    ``scopes``, ``auth`` and ``tags`` work as for every other component: a skill that a client may not use is hidden
+    from it.
 
     Raises:
         RegistrationError: a skill cannot be served; the message says why.
@@ -79,23 +78,23 @@ class Skills(Extension):
         self._skills: dict[str, IndexedSkill] = {}
         """By the URI of their manifest."""
         self._files: dict[str, tuple[str, SkillFile]] = {}
-        """By URI: whose file it is, and where."""
+        """By URI: the skill of a file, and the file."""
         self._uris: dict[str, str] = {}
-        """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
+        """By decoded URI: the percent-encoded URI. Templates return decoded values."""
         self._folders: dict[str, dict[str, m.Resource]] = {}
-        """By URI: what lies directly in it."""
+        """By URI of a folder: its direct children."""
         self._directories: dict[str, Listing] = {}
         self._options: dict[str, RightOptions] = {}
-        """By the URI of a manifest: who may use the skill, where not everybody may."""
+        """By the URI of a manifest: the access rights of the skill, if it has any."""
         self._owners: defaultdict[str, set[str]] = defaultdict(set)
-        """By URI of a file or folder: the skills that lie there."""
+        """By URI of a file or folder: the skills that it belongs to or contains."""
 
         self.add(*sources, prefix=prefix, **rights)
 
     @property
     def _server(self) -> Server:
         if self._registered is None:
-            raise StateError("these skills belong to no server: register them with Server(extensions=[…])")
+            raise StateError("these skills are not registered: use Server(extensions=[…])")
         return self._registered
 
     def attach(self, server: Server) -> None:
@@ -119,7 +118,7 @@ class Skills(Extension):
     def add(
         self, *sources: str | os.PathLike[str] | Skill, prefix: str = "", **rights: Unpack[RightOptions]
     ) -> list[str]:
-        """Serve further skills, with rights of their own; returns the URIs of their ``SKILL.md``."""
+        """Serve further skills, with separate access rights. Return the URIs of their ``SKILL.md``."""
         found: dict[str, IndexedSkill] = {}
         for source in sources:
             indexed = (
@@ -141,7 +140,7 @@ class Skills(Extension):
         return list(found)
 
     def _add_templates(self) -> None:
-        """One for the files of all; before it, those of skills that are not everybody's, the most specific first."""
+        """Register a template for all files, preceded by those of restricted skills, the most specific first."""
         server = self._server
         own = {f"{uri.rpartition('/')[0]}/{{+path}}": options for uri, options in self._options.items()}
         for template in [one for one in (*own, TEMPLATE) if one in server.registry.templates]:
@@ -156,12 +155,12 @@ class Skills(Extension):
         return unquote(uri) in self._uris
 
     def _rights(self, uri: str) -> Rights:
-        """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
+        """The access rights of the skill with the manifest ``uri``."""
         pipeline = self._server.dispatcher.pipeline
         return pipeline.rights_to(uri) if uri in self._options or pipeline.admits is not None else ()
 
     def _seen(self, uris: Collection[str]) -> Rights:
-        """A right to see what several skills have in common: whoever may use one of them."""
+        """The access rights of a folder with several skills: a caller needs those of one of them."""
         everybody = self._server.dispatcher.pipeline.admits is None
         if everybody and (not self._options or any(uri not in self._options for uri in uris)):
             return ()
@@ -188,7 +187,7 @@ class Skills(Extension):
         rights = self._rights(*owners) if len(owners) == 1 else self._seen(owners)
         if children is None or hidden(rights, call.principal):
             raise ProtocolError(
-                "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
+                "invalid_params", "the URI is not a directory", data={"uri": call.params.uri[:URI_ECHO]}
             )
         listing = self._directories.get(uri)
         if listing is None:
@@ -213,10 +212,10 @@ class Skills(Extension):
         return read
 
     async def read(self, uri: str) -> m.ReadResourceResult:
-        """The file ``uri``, after comparing it with its entry.
+        """Read the file ``uri`` and compare it with its entry.
 
         Raises:
-            ProtocolError: of kind ``resource_not_found``, also when it is gone since.
+            ProtocolError: of kind ``resource_not_found``, also if the file was deleted after indexing.
         """
         for _ in range(2):
             found = self._files.get(uri)
@@ -230,10 +229,10 @@ class Skills(Extension):
         raise _not_found(uri)
 
     async def _index_again(self, skill: IndexedSkill) -> None:
-        """Its files changed: serve what is there now, or nothing if that cannot be served."""
+        """The files have changed: index them again, or remove the skill if it is no longer valid."""
         uri = skill.entry.uri
         try:
-            assert skill.folder is not None  # one that was defined in code never changes
+            assert skill.folder is not None  # a skill defined in code never changes
             self._skills[uri] = await asyncio.to_thread(index_skill, skill.folder, skill.path)
         except (RegistrationError, OSError) as error:
             log.warning("the skill %s cannot be served any more: %s", uri, error)
@@ -278,7 +277,7 @@ class Skills(Extension):
         self._uris = {unquote(uri): uri for uri in self._files}
 
     def _add_child(self, uri: str, resource: m.Resource) -> None:
-        """Note ``resource`` in its folder, and that folder in the one above, up to ``skill://``."""
+        """Add ``resource`` to its folder, and each folder to its parent, up to ``skill://``."""
         while uri != SCHEME:
             above = uri.rpartition("/")[0]
             above = SCHEME if above + "/" == SCHEME else above

@@ -12,7 +12,7 @@ from .owner_index import Ended, Owned, owner
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
-TASK_GRACE: Final = 60.0
+TASK_GRACE_PERIOD: Final = 60.0
 """Seconds after its time to live for which a task is listed as unfinished."""
 
 LEGACY: Final[frozenset[TaskDesign]] = frozenset({"core", "erlmcp"})
@@ -86,7 +86,7 @@ class KeptTasks:
 
     async def note_work(self, machine: TaskMachine) -> None:
         """Add the task to the index of unfinished tasks, which survives the death of a worker."""
-        ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE
+        ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE_PERIOD
         await self.store.put(f"{WORK}/{machine.id}", key_of(machine).encode(), ttl=ttl)
 
     async def work_key(self, id: str) -> str | None:

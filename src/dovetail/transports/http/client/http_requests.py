@@ -17,7 +17,7 @@ from ....errors import StateError, TransportError
 from .url_parts import displayed, same_origin
 
 ERROR_EXCERPT: Final = 64 << 10
-"""Bytes that are read of an answer whose status says it all."""
+"""Bytes that are read of a response with an error status."""
 REDIRECTS: Final = 3
 """Redirects of one request that are followed."""
 

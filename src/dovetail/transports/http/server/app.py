@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .sse_transport import SseTransport
 
 PAGE_BYTES: Final = 64 << 10
-"""Bytes of a form or registration that is posted to us."""
+"""The maximum size of a posted form or client registration, in bytes."""
 
 
 CACHED_HEADERS: Final = 256

@@ -3,7 +3,7 @@
 Shutdown has an order:
 
 1. New requests are refused with 503, and ``subscriptions/listen`` streams get their result.
-2. Requests in flight get `HttpOptions.shutdown_grace_period`. Those that are left are cancelled and get an error.
+2. Requests in flight get `HttpOptions.shutdown_grace_period`. The remaining ones are cancelled and get an error.
 3. Event streams and WebSockets are closed, each with its proper end.
 """
 

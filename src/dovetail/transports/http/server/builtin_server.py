@@ -227,7 +227,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._local: tuple[str, int] | None = local[:2] if type(local) is tuple else None
         self._remote: tuple[str, int] | None = remote[:2] if type(remote) is tuple else None
         self._certificate: Any = transport.get_extra_info("peercert")
-        """The verified certificate of the client, as `ssl` gives it; None without one."""
+        """The verified certificate of the client, as the `ssl` module returns it; None without one."""
         table = self.table
         if len(table.open) >= table.max_connections:
             refused = _TooManyConnections(table)
@@ -510,7 +510,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     # --- WebSocket ------------------------------------------------------------------------------------------
 
     def _handshake(self, exchange: BuiltinExchange) -> BuiltinWebSocket | None:
-        """The WebSocket that a request asks for; None where the package for it is missing."""
+        """The WebSocket that a request upgrades to; None if the package for it is not installed."""
         if self.table.websockets is None:
             return None
         try:

@@ -42,7 +42,7 @@ class BuiltinWebSocket(ScopeHeaders, eq=False, weakref=True):
     _protocol: ServerProtocol | None = None
     """None until the handshake is complete."""
     _early: bytearray = field(default_factory=bytearray)
-    """Frames that came before the handshake was complete."""
+    """Frames received before the handshake was complete."""
     _messages: deque[tuple[str | bytes, int]] = field(default_factory=deque[tuple[str | bytes, int]])
     """Whole messages, each with its size in bytes."""
     _waiting: int = 0
@@ -133,7 +133,7 @@ class BuiltinWebSocket(ScopeHeaders, eq=False, weakref=True):
     # --- the connection calls these -------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take what came."""
+        """Process received data."""
         protocol = self._protocol
         if protocol is None:
             self._early += data

@@ -83,7 +83,7 @@ class HttpService(Service, Protocol):
     def middleware(self) -> tuple[Middleware | Wrapper, ...]: ...
 
     def find_routes(self, path: str) -> list[tuple[CustomRoute, dict[str, str]]]:
-        """The custom routes for ``path``, beside the endpoint."""
+        """The custom routes that match ``path``."""
         ...
 
     @property
@@ -91,12 +91,12 @@ class HttpService(Service, Protocol):
 
     @property
     def store(self) -> Store | None:
-        """Where sessions live that every process may serve."""
+        """The sessions that any process can serve."""
         ...
 
     @property
     def event_history(self) -> EventHistory | None:
-        """Where an author keeps the events of legacy sessions, in place of a store."""
+        """The event history of legacy sessions, if the server does not use its store for it."""
         ...
 
     def use_store(self, store: Store) -> None:
