@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 
+from dovetail.drivers import thread_pool
 from dovetail.drivers.thread_pool import DaemonExecutor, ThreadPool
 from tests.support.aio import run
 from tests.support.waiting import HANG, turns, until
@@ -249,3 +250,13 @@ async def test_jobs_of_to_thread_that_are_given_up_leave_the_queue_at_once() -> 
     assert await asyncio.to_thread(lambda: "next") == "next"
     assert begun == []
     await gone(pool)
+
+
+@run
+async def test_a_platform_without_threads_runs_functions_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_pool, "HAS_THREADS", False)
+    before = threading.active_count()
+    assert await ThreadPool().run(threading.get_ident) == threading.get_ident()
+    assert threading.active_count() == before

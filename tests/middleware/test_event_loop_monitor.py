@@ -109,6 +109,7 @@ async def test_in_debug_mode_a_thread_watches_the_loop() -> None:
 @run
 async def test_no_thread_is_started_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop_monitor, "HAS_THREADS", False)
+    await until(lambda: not watchdogs())  # of other tests
     server = blocking()
     server.health.log_blocking = True
     async with server.running():

@@ -4,6 +4,8 @@ The threads are daemons, so a process can exit although a handler never returns 
 its threads at exit). A thread cannot be stopped. If its caller is cancelled, the thread is abandoned and
 replaced, at most ``limit`` at a time. It ends when its function returns. Code that must be killable belongs
 into a process, see `dovetail.drivers.process_pool`.
+
+A platform without threads (WebAssembly) runs each function on the event loop instead, which waits for it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -19,6 +22,9 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 IDLE_THREAD_SECONDS: Final = 30.0
 """Seconds after which an idle worker thread ends."""
+
+HAS_THREADS: Final = sys.platform not in ("emscripten", "wasi")
+"""Whether this platform can start threads."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,6 +92,8 @@ class ThreadPool:
         If the caller is cancelled, a call that has not started never starts. A running call continues
         unobserved.
         """
+        if not HAS_THREADS:
+            return contextvars.copy_context().run(function, *args, **kwargs)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         context = contextvars.copy_context()

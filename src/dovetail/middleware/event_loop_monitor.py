@@ -24,6 +24,7 @@ from typing import Final
 from ..core.channel import Call
 from ..drivers.heartbeat import Heartbeat
 from ..drivers.middleware_chain import subject_of
+from ..drivers.thread_pool import HAS_THREADS
 
 RESOURCE_CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks of the event loop and the memory."""
@@ -38,8 +39,6 @@ LOOP_STACK_DEPTH: Final = 30
 
 
 log = logging.getLogger("dovetail.health")
-
-HAS_THREADS: Final = sys.platform not in ("emscripten", "wasi")
 
 
 class EventLoopMonitor:
