@@ -98,6 +98,15 @@ def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
     assert refusal(REMOTE, "other.example", allowed_hosts=("mcp.example",)) is not None
 
 
+def test_a_star_allows_every_host_on_loopback_and_no_other_page() -> None:
+    for local in (LOCAL, REMOTE):
+        assert refusal(local, "abc.lambda-url.example", allowed_hosts=("*",)) is None
+        assert refusal(local, None, allowed_hosts=("*",)) is None
+        assert (
+            refusal(local, "abc.lambda-url.example", "https://evil.example", allowed_hosts=("*",)) is not None
+        )
+
+
 def test_elsewhere_host_is_free_and_pages_need_to_be_listed() -> None:
     assert refusal(REMOTE, "whatever.example") is None
     assert refusal(SOCKET, "whatever.example") is None

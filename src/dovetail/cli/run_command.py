@@ -84,7 +84,10 @@ def add_transports(result: argparse.ArgumentParser) -> None:
         help="a reverse proxy whose X-Forwarded headers are believed; repeatable",
     )
     group.add_argument(
-        "--allowed-host", action="append", metavar="NAME", help="a further Host header to accept; repeatable"
+        "--allowed-host",
+        action="append",
+        metavar="NAME",
+        help="a further Host header to accept, * for any; repeatable",
     )
     group.add_argument(
         "--allowed-origin",

@@ -156,7 +156,8 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Create no session for legacy clients: each POST is independent and the server sends no requests. An
     ``Mcp-Session-Id`` that a platform adds is ignored."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further ``Host`` names (``name`` or ``name:port``). Loopback names are always allowed on loopback."""
+    """Further ``Host`` names (``name`` or ``name:port``). Loopback names are always allowed on loopback. ``"*"`` allows
+    every name: only for platforms that forward requests over loopback."""
     allowed_origins: tuple[str, ...] = ()
     """``Origin`` values of web pages that may call the server, exactly as browsers send them."""
     trusted_proxies: tuple[str, ...] = ()

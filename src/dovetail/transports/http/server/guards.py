@@ -3,7 +3,7 @@
 The checks depend on the local address of the connection. On loopback both headers are enforced, because a web page that
 the user visits can reach a local server (DNS rebinding). On other addresses `Host` is checked only against
 `HttpOptions.allowed_hosts`, if that is set, and only pages of allowed origins may call. A request without `Origin` does
-not come from a page.
+not come from a page. ``"*"`` in `allowed_hosts` accepts every Host: hosting platforms forward requests over loopback.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Guard:
     def _host_problem(self, value: str | None, local: str) -> str | None:
         # Web pages cannot reach a Unix socket, which has no such address.
         enforced = is_loopback(local) or bool(self._hosts)
-        if not enforced:
+        if not enforced or "*" in self._hosts:
             return None
         if value is None:
             return "the Host header is missing"
