@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,16 @@ import yaml
 
 from dovetail import Client
 from dovetail.cli.main import main
+from dovetail.cli.new import TARGETS
 from tests.support.aio import run
+
+FILES = {
+    "docker": {"Dockerfile", "compose.yaml", ".dockerignore"},
+    "kubernetes": {"Dockerfile", "kubernetes/server.yaml", "kubernetes/autoscaler.yaml"},
+    "lambda": {"handler.py", "requirements.txt", "template.yaml", "web-adapter.Dockerfile"},
+    "cloud-run": {"Dockerfile", "service.yaml"},
+    "workers": {"src/entry.py", "src/server.py", "wrangler.jsonc"},
+}
 
 
 @pytest.fixture
@@ -53,6 +63,32 @@ async def test_it_is_served_and_its_bundle_starts_it(project: Path) -> None:
     command = [word.replace("${__dirname}", str(project)) for word in (sys.executable, *manifest["args"])]
     async with Client(command) as client:
         assert {tool.name for tool in await client.list_tools()} == {"add_note", "find_notes", "delete_note"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_project_with_a_target_has_its_files_and_passes_its_tests(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "my-notes", "--target", target, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {*said["files"]} >= FILES[target]
+    assert {
+        path.relative_to("my-notes").as_posix() for path in Path("my-notes").rglob("*") if path.is_file()
+    } == {*said["files"]}
+    assert TARGETS[target].deploy.replace("@NAME@", "my-notes") == said["next"][-1]
+    assert said["next"][-1] in Path("my-notes/README.md").read_text()
+    words = [
+        word for path in said["files"] for word in re.findall("@[A-Z]+@", Path("my-notes", path).read_text())
+    ]
+    assert words == []
+    tomllib.loads(Path("my-notes/pyproject.toml").read_text())
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd="my-notes", capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 def test_nothing_is_overwritten_and_names_are_checked(

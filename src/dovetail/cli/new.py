@@ -1,4 +1,7 @@
-"""``dovetail new NAME``: create a project with a server, tests, a Dockerfile, registry files and a release workflow."""
+"""``dovetail new NAME``: create a project with a server, tests, a Dockerfile, registry files and a release workflow.
+
+``--target`` adds the files of a place to run it. They replace files of the template that have the same path.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,42 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..errors import DovetailError
 from ..version import __version__
 from .output import Printer
 
 _TEMPLATE: Final = Path(__file__).with_name("template")
-"""The files, by path; ``@NAME@``, ``@MODULE@``, ``@OWNER@`` and ``@VERSION@`` are replaced."""
+"""The files, by path; ``@NAME@``, ``@OWNER@``, ``@VERSION@`` and the words of the target are replaced."""
+_TARGETS: Final = Path(__file__).with_name("targets")
+"""The files of each target, likewise."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Target(NamedTuple):
+    """A place to run a server: what its project differs in."""
+
+    deploy: str
+    """The command that deploys it, or tries that on this machine."""
+    extras: str = "http"
+    source: str = ""
+    """The folder of server.py, with a slash."""
+    without: tuple[str, ...] = ()
+    """Files of the template that the target has no use for."""
+
+
+_HERE: Final = Target("docker build -t @NAME@ . && docker run -p 8000:8000 @NAME@")
+TARGETS: Final = {
+    "docker": Target("docker compose up --build", extras="http,redis"),
+    "kubernetes": Target(
+        "docker build -t registry.example.com/@NAME@:0.1.0 . && kubectl apply -f kubernetes/server.yaml",
+        extras="http,redis",
+    ),
+    "lambda": Target("sam build && sam deploy --guided"),
+    "cloud-run": Target("gcloud run services replace service.yaml"),
+    "workers": Target("uv run pywrangler dev", source="src/", without=("Dockerfile",)),
+}
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -23,6 +53,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="dovetail new", description="Create a project in a new folder.")
     parser.add_argument("name", help="the name of the folder and of the server: a-z, 0-9 and hyphens")
     parser.add_argument("--owner", default="you", help="the owner in registries (default: the user name)")
+    parser.add_argument("--target", choices=TARGETS, help="add the files that deploy the server there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
     for word in (options.name, options.owner):
@@ -32,19 +63,22 @@ def main(command: str, arguments: Sequence[str]) -> int:
             )
             return 2
     folder = Path(options.name)
-    written = write(folder, options.name, options.owner)
+    target = TARGETS.get(options.target, _HERE)
+    written = write(folder, options.name, options.owner, options.target)
     steps = [
         f"cd {options.name}",
         "python -m pytest",
-        "dovetail dev server.py",
-        "dovetail install server.py --into cursor",
+        f"dovetail dev {target.source}server.py",
+        f"dovetail install {target.source}server.py --into cursor",
     ]
+    if options.target is not None:
+        steps.append(target.deploy.replace("@NAME@", options.name))
     lines = [f"{options.name} is ready:", *(f"  {step}" for step in steps)]
     Printer(json=options.json).show({"folder": str(folder), "files": written, "next": steps}, lines)
     return 0
 
 
-def write(folder: Path, name: str, owner: str) -> list[str]:
+def write(folder: Path, name: str, owner: str, target: str | None = None) -> list[str]:
     """Write all files below ``folder``, which must not exist; returns their names.
 
     Raises:
@@ -54,14 +88,32 @@ def write(folder: Path, name: str, owner: str) -> list[str]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise DovetailError(f"{folder} cannot be created: {error.strerror}") from None
-    words = {"@NAME@": name, "@MODULE@": name.replace("-", "_"), "@OWNER@": owner, "@VERSION@": __version__}
-    written: list[str] = []
-    for file in sorted(_TEMPLATE.rglob("*.in")):
+    place = _HERE if target is None else TARGETS[target]
+    words = {
+        "@DEPLOY@": place.deploy,
+        "@EXTRAS@": place.extras,
+        "@SOURCE@": place.source,
+        "@NAME@": name,
+        "@OWNER@": owner,
+        "@VERSION@": __version__,
+    }
+    for path, file in sorted(_files(target, place).items()):
         text = file.read_text("utf-8")
         for word, value in words.items():
             text = text.replace(word, value)
-        path = folder / file.relative_to(_TEMPLATE).with_suffix("")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        written.append(path.relative_to(folder).as_posix())
-    return written
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return sorted(_files(target, place))
+
+
+def _files(target: str | None, place: Target) -> dict[str, Path]:
+    """The path of each file in the project, and the file it is made from."""
+    result = _below(_TEMPLATE)
+    for path in place.without:
+        del result[path]
+    result[f"{place.source}server.py"] = result.pop("server.py")
+    return result if target is None else result | _below(_TARGETS / target)
+
+
+def _below(folder: Path) -> dict[str, Path]:
+    return {file.relative_to(folder).with_suffix("").as_posix(): file for file in folder.rglob("*.in")}
