@@ -14,6 +14,7 @@ import pytest
 from msgspec import Raw
 
 from dovetail import Context, ImageContent, Principal, Refusal, Server, TextContent, ToolError
+from dovetail.extensions.tasks.task_methods import tasks_of
 from dovetail.gateway import Proxy
 from dovetail.middleware import (
     Audit,
@@ -683,11 +684,9 @@ async def test_a_task_that_a_worker_runs_passes_the_guards_of_both_processes(
     back = process("back", RateLimit(per_tool="1/d", burst=1), *guards)
     call = as_core_task if revision == R4 else as_extension_task
     async with back.server.running(), front.server.running():
-        assert back.server.dispatcher.tasks is not None
-        assert front.server.dispatcher.tasks is not None
         durable, others = (
-            back.server.dispatcher.tasks.tasks.durable,
-            front.server.dispatcher.tasks.tasks.durable,
+            tasks_of(back.server.dispatcher).runner.durable,
+            tasks_of(front.server.dispatcher).runner.durable,
         )
         assert durable is not None
         assert others is not None

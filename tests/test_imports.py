@@ -62,11 +62,7 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 # Upward arrows that are meant: importer → what it may import although it stands to the right. All of them are
 # lazy, inside a function, so that `import dovetail` stays small.
 MEANT: dict[str, frozenset[str]] = {
-    "dovetail.server.tasks.task_store": frozenset(
-        {"stores"}
-    ),  # where results of tasks are kept without a store given
     "dovetail.server.input_requests.client_requests": frozenset({"cluster"}),  # steps that are run once
-    "dovetail.server.tasks.task_runner": frozenset({"cluster"}),  # tasks that outlive their worker
     "dovetail.server.store_choice": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.composition": frozenset({"gateway"}),  # the types of what is mounted
     "dovetail.server.registry.registry": frozenset({"gateway"}),  # the type of the views

@@ -8,8 +8,9 @@ import pytest
 
 from dovetail import Client, Context, Handle, Server, ToolError
 from dovetail.cluster.stored_sessions import storage_name
+from dovetail.extensions.tasks.task_methods import tasks_of
+from dovetail.extensions.tasks.task_store import WORK
 from dovetail.model.meta import IDEMPOTENCY_KEY
-from dovetail.server.tasks.task_store import WORK
 from dovetail.stores import SqliteStore
 from tests.http.talk import NEWEST
 from tests.support.aio import run
@@ -118,7 +119,7 @@ def test_a_task_that_cannot_be_read_keeps_nobody_from_those_that_can(
         await store.put(key, dead)
         await store.put(f"{WORK}/{task.id}", key.encode())
         server = shop(SqliteStore(tmp_path / "state.db"), ran)
-        server.dispatcher.enable_tasks()
+        tasks_of(server.dispatcher)
         async with server.running():
             await until(lambda: ran == ["tea"])
             # Nobody who cannot read it holds it: a process that can may take it up.

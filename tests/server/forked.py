@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dovetail import Server
-from dovetail.server.tasks.task_store import WORK
+from dovetail.extensions.tasks.task_store import WORK
 from dovetail.stores import SqliteStore
 from tests.support.peer import Peer
 from tests.support.waiting import found, until

@@ -9,8 +9,8 @@ import pytest
 
 from dovetail import Context, Handle, Server
 from dovetail.core.principal import Principal
+from dovetail.extensions.tasks import owner_index
 from dovetail.server.handles import MAX_HANDLE_SLOTS_PER_OWNER, MAX_STATE_SLOTS_PER_OWNER, owner
-from dovetail.server.tasks import owner_index
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore, Store
 from dovetail.stores.quotas import BYTES_PER_SLOT

@@ -28,12 +28,12 @@ from ..core.principal import Principal
 from ..core.task_machine import TERMINAL, TaskCaller, TaskMachine
 from ..core.trace_context import trace_members
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
+from ..extensions.tasks.task_channel import PROGRESS
+from ..extensions.tasks.task_jobs import Job
+from ..extensions.tasks.task_notifications import publish, tell
+from ..extensions.tasks.task_store import KeptTasks, key_of
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
-from ..server.tasks.task_channel import PROGRESS
-from ..server.tasks.task_jobs import Job
-from ..server.tasks.task_notifications import publish, tell
-from ..server.tasks.task_store import KeptTasks, key_of
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..wire.dialects.dialect import error_from_wire, wire_error
 from .process_registry import LEASE_LIFETIME, TASK_HEARTBEAT_INTERVAL, LeaseHolders
@@ -66,8 +66,8 @@ class Command(Struct, omit_defaults=True):
 _read_command = msgspec.json.Decoder(Command).decode
 
 
-class TaskRunner(Protocol):
-    """The operations of `Tasks` that `DurableTasks` needs."""
+class TaskControl(Protocol):
+    """The operations of `TaskRunner` that `DurableTasks` needs."""
 
     def job(self, id: str) -> Job | None: ...
     def resume(self, machine: TaskMachine, call: Call, fence: int) -> None: ...
@@ -80,7 +80,7 @@ class TaskRunner(Protocol):
 class DurableTasks:
     """The task leases of one process, its heartbeat, and the recovery of tasks of dead workers."""
 
-    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks, worker: TaskRunner) -> None:
+    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks, worker: TaskControl) -> None:
         self._dispatcher = dispatcher
         self._tasks = kept
         self._store: Store = kept.store

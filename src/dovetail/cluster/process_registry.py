@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..stores.base import split
 
 if TYPE_CHECKING:
-    from ..server.tasks.task_store import KeptTasks
+    from ..extensions.tasks.task_store import KeptTasks
 
 LEASE_LIFETIME: Final = 10.0
 """How long a worker holds a lease without renewing it. It renews three times in that period."""

@@ -77,10 +77,10 @@ async def probe(store: Store) -> None:
 
 async def _watch_tasks(dispatcher: Dispatcher) -> None:
     """Run the task heartbeat, from the first registration of a tool that may run as a task."""
-    while dispatcher.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
+    pipeline = dispatcher.pipeline
+    while pipeline.deferral is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
         await asyncio.sleep(TASK_HEARTBEAT_INTERVAL)
-    if dispatcher.tasks.tasks.durable is not None:
-        await dispatcher.tasks.tasks.durable.heartbeat()
+    await pipeline.deferral.heartbeat()
 
 
 async def _stored_keys(store: Store) -> Keys:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..drivers.duplex import lifespan
+from ..extensions.tasks.task_methods import tasks_of
 from ..transports.main_loop import Stop
 
 if TYPE_CHECKING:
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
 
 async def work(dispatcher: Dispatcher, max_concurrent: int, stop: Stop, ready: Callable[[], None]) -> None:
     """Run up to ``max_concurrent`` tasks until ``stop``. Running tasks finish first. Call ``ready`` after the start."""
-    dispatcher.enable_tasks()
+    extension = tasks_of(dispatcher)
     async with lifespan(dispatcher):
-        assert dispatcher.tasks is not None
-        tasks = dispatcher.tasks.tasks
+        tasks = extension.runner
         assert tasks.durable is not None
         serving = asyncio.create_task(tasks.durable.serve(max_concurrent))
         asked = asyncio.create_task(stop.wait())

@@ -1,7 +1,8 @@
 """Extensions of the protocol, for ``Server(extensions=[…])`` and ``Client(extensions=[…])``.
 
 `Extension` in `base` is the class of all of them. `apps` has MCP Apps (tools whose results a host shows as a page),
-`skills` serves skills from folders and from code. A name is loaded when it is first used.
+`idempotency` runs calls with a key once, `skills` serves skills from folders and from code, `tasks` has tools that run
+as tasks. A name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -10,18 +11,32 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .apps import App
+    from .apps import App, Apps
     from .base import Extension, ExtensionMethod
+    from .idempotency import Idempotency
     from .skills import Skill, Skills
+    from .tasks import Tasks
 
-__all__ = ["App", "Extension", "ExtensionMethod", "Skill", "Skills"]
+__all__ = [
+    "App",
+    "Apps",
+    "Extension",
+    "ExtensionMethod",
+    "Idempotency",
+    "Skill",
+    "Skills",
+    "Tasks",
+]
 
 _HOMES: Final = {
     "App": "apps",
+    "Apps": "apps",
     "Extension": "base",
     "ExtensionMethod": "base",
+    "Idempotency": "idempotency",
     "Skill": "skills",
     "Skills": "skills",
+    "Tasks": "tasks",
 }
 
 

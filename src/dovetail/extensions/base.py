@@ -284,7 +284,8 @@ def _check_claims(extensions: Sequence[Extension]) -> None:
                 check_name(name)
             _claim(methods, name, each, "method")
         for name in each.decorators:
-            if name in ToolOptions.__annotations__ and OPTION_OWNERS.get(name, ("",))[0] != each.id:
+            owner = OPTION_OWNERS.get(name)
+            if name in ToolOptions.__annotations__ and (owner is None or owner.id != each.id):
                 raise RegistrationError(
                     f"the extension {each.id!r} adds the option {name!r}, which tools have already: rename it"
                 )
@@ -333,9 +334,9 @@ class ServerExtensions(Mapping[str, Extension]):
 
     def add_owner(self, option: str) -> None:
         """Register the extension that owns ``option``, unless it is registered already."""
-        id, module, name = OPTION_OWNERS[option]
-        if id not in self._added:
-            self.add(getattr(importlib.import_module(module), name)())
+        owner = OPTION_OWNERS[option]
+        if owner.id not in self._added:
+            self.add(getattr(importlib.import_module(owner.module), owner.name)())
 
     def _check_free(self, extension: Extension) -> None:
         server = self._server

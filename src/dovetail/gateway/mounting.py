@@ -156,7 +156,7 @@ class Mounts(MergedLists):
             if (settings := offered.view(name)) is not None and name not in server.dispatcher.capabilities:
                 server.dispatcher.add_capability(name, settings)
         if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
-            server.dispatcher.enable_tasks()
+            server.extensions.add_owner("task")
         if (apps := offered.extension(APPS_EXTENSION)) is not None:
             server.dispatcher.add_capability(f"extensions.{APPS_EXTENSION}", apps)
         if (skills := offered.extension(SKILLS_EXTENSION)) is not None:

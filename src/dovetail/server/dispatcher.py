@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Metrics
     from .composition import Composition
     from .server import Server
-    from .tasks.task_methods import TaskMethods
 
 logger = logging.getLogger("dovetail.server")
 
@@ -126,8 +125,6 @@ class Dispatcher:
         """
         self.routes: RouteTable | None = None
         """Custom HTTP routes; None without any."""
-        self.tasks: TaskMethods | None = None
-        """Created with the first tool that may run as a task."""
         self.admission = Admission(
             "server",
             list(settings.revisions),
@@ -200,25 +197,10 @@ class Dispatcher:
             self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
             self.offer()
 
-    def enable_tasks(self) -> None:
-        """Serve the ``tasks/*`` methods from now on."""
-        if self.tasks is None:
-            from .tasks.task_methods import TaskMethods  # a server without tasks never loads them
-
-            self.tasks = TaskMethods(self)
-            self.tasks.install()
-            self.pipeline.compose()
-
     def compose_with(self, composition: Composition) -> None:
         """Show and answer what is mounted in ``composition``."""
         self.registry.composition = composition
         self.pipeline.compose()
-
-    def restart_tasks(self) -> None:
-        """Create the task methods again, if there are any, because the store has changed."""
-        if self.tasks is not None:
-            self.tasks = None
-            self.enable_tasks()
 
     def answer(self, handlers: Mapping[str, Handler]) -> None:
         """Use these handlers for methods of the protocol from now on."""
@@ -251,11 +233,6 @@ class Dispatcher:
             return handler
 
         return add
-
-    async def stop_tasks(self) -> None:
-        """Stop the running tasks."""
-        if self.tasks is not None:
-            await self.tasks.tasks.close()
 
     # --- what transports call -------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class _Unheard(PlainChannel):
 
 
 class Once(Protocol):
-    """Runs a call with an idempotency key at most once."""
+    """What runs a call with a key once. An extension provides it."""
 
     key: str
     """The member of ``_meta`` that has the key."""
@@ -115,6 +115,31 @@ class Once(Protocol):
     ) -> Awaitable[Struct | Raw]: ...
 
 
+class Deferral(Protocol):
+    """What runs calls that go on after the client was answered. An extension provides it."""
+
+    stands_for_calls: frozenset[str]
+    """Methods that stand for a ``tools/call``."""
+
+    def unwrapped(self, call: Call) -> tuple[Call, Any]:
+        """The ``tools/call`` that a request stands for, and what the client wishes for it."""
+        ...
+
+    def starter(
+        self, request: Request, wish: Any
+    ) -> Callable[[Next, Call, Channel], Awaitable[Struct | Raw]] | None:
+        """What begins a call that is answered later, given the chain; None for one that is answered at once."""
+        ...
+
+    async def heartbeat(self) -> None:
+        """Look after calls of other processes, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """End the calls that run."""
+        ...
+
+
 class Pipeline:
     """The pipeline of one server."""
 
@@ -125,7 +150,9 @@ class Pipeline:
         self.middleware = tuple(middleware)
         """The middleware around every call, outermost first."""
         self.once: Once | None = None
-        """Runs calls with an idempotency key at most once; None without a store."""
+        """What runs a call with a key once; None where nothing does."""
+        self.deferral: Deferral | None = None
+        """What runs calls that are answered later; None where every call is answered at once."""
         self.enter: Respond | None = None
         """Runs the middleware and the handler; None if there is nothing before the handler."""
         self.admits: Callable[[Component], bool] | None = None
@@ -155,8 +182,19 @@ class Pipeline:
         self.compose()
 
     def run_once_with(self, once: Once) -> None:
-        """Use ``once`` for calls that have an idempotency key."""
+        """Have ``once`` run the calls that have its key."""
         self.once = once
+        self.compose()
+
+    def defer_with(self, deferral: Deferral) -> None:
+        """Have ``deferral`` run the calls that are answered later."""
+        self.deferral = deferral
+        self.compose()
+
+    async def end_deferred(self) -> None:
+        """End the calls that go on after their answer."""
+        if self.deferral is not None:
+            await self.deferral.close()
 
     def stopped(self) -> None:
         """Notify every middleware that the server has stopped."""
@@ -195,7 +233,7 @@ class Pipeline:
         guarded = not alone or self.once is not None
         if (
             dispatcher.registry.transforms is not None
-            or dispatcher.tasks is not None
+            or self.deferral is not None
             or (dispatcher.registry.composition is not None and guarded)
         ):
             self.enter = self._resolve_and_run
@@ -246,39 +284,26 @@ class Pipeline:
         return await tools.answer(tool, call, meant, channel, self._resolve_and_run_component)
 
     async def _resolve_and_run_component(self, call: Call, channel: Channel) -> Struct | Raw:
-        dispatcher = self._dispatcher
-        tasks = dispatcher.tasks
-        wish = None
+        deferral, wish = self.deferral, None
         try:
-            if call.method == "tasks/create" and tasks is not None:
-                call, wish = tasks.unwrapped(call)
+            if deferral is not None and call.method in deferral.stands_for_calls:
+                call, wish = deferral.unwrapped(call)
             request = await self.resolve(call, channel)
         except DovetailError as error:
             return await self._chain(self._refused(call, channel, error))
-        if tasks is None or call.method != _CALL or channel.asking is not None or request.run is not None:
+        if deferral is None or call.method != _CALL or channel.asking is not None or request.run is not None:
             # The channel brings its own input requests: the call already runs in a task, or inside another server.
             return await self._chain(request)
         try:
-            if wish is None:
-                face = tasks.wanted(request)
-            else:
-                tasks.check_known(request)
-                face = "erlmcp"
+            start = deferral.starter(request, wish)
         except DovetailError as error:
             return await self._chain(self._refused(request.call, channel, error))
-        if face is None:
+        if start is None:
             return await self._chain(request)
-        begin = partial(self._begin, request, face, wish)
+        begin = partial(start, self._chain)
         if self.once is None:
             return await begin(request.call, channel)
         return await self.once.run(request.call, channel, begin, partial(self._repeat, request))
-
-    async def _begin(
-        self, request: Request, face: Any, wish: Any, call: Call, channel: Channel
-    ) -> Struct | Raw:
-        tasks = self._dispatcher.tasks
-        assert tasks is not None
-        return await tasks.begin(replace(request, call=call, channel=channel), face, wish, self._chain)
 
     async def _repeat(self, request: Request, kept: Callable[[], Raw]) -> Struct | Raw:
         """Return the existing task of a repeated call to its caller, through the middleware."""

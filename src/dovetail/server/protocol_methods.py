@@ -271,9 +271,10 @@ class ProtocolMethods:
         honoured = grant(
             call.params.notifications, dispatcher.capabilities, call.capabilities, dispatcher.limits
         )
-        over: list[m.DetailedTask] = []
-        if dispatcher.tasks is not None:
-            honoured, over = await dispatcher.tasks.visible(call, honoured)
+        missed: list[Callable[[Subscriber], None]] = []
+        for narrow in dispatcher.subscriptions.listen_filters:
+            honoured, send = await narrow(call, honoured)
+            missed.append(send)
         uris = honoured.resource_subscriptions
         if uris is not UNSET:
             seen = [uri for uri in uris if await self._may_hear(uri, call)]
@@ -281,8 +282,8 @@ class ProtocolMethods:
         channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
         subscriber = dispatcher.subscriptions.hub.add(honoured, channel.notify, call.id)
         subscriber.principal, subscriber.call = call.principal, call
-        for task in over:
-            dispatcher.subscriptions.hub.publish_to(subscriber, task)
+        for send in missed:
+            send(subscriber)
         try:
             await dispatcher.subscriptions.listen_until_stopped()
         except asyncio.CancelledError:

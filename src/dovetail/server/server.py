@@ -228,7 +228,7 @@ class Server:
         lifecycle.add(start=self._start_composition, stop=self._stop_composition)
         lifecycle.add(stop=dispatcher.pipeline.stopped)
         lifecycle.add(stop=lifecycle.runner.close)
-        lifecycle.add(stop=dispatcher.stop_tasks)
+        lifecycle.add(stop=dispatcher.pipeline.end_deferred)
         lifecycle.add(start=self.subscriptions.start, stop=self.subscriptions.stop)
         lifecycle.add(start=self._instrument, stop=dispatcher.custom_methods.stop)
         lifecycle.add(start=self.health.start, stop=self.health.stop)
@@ -236,7 +236,6 @@ class Server:
         self.registry.find_option = self._find_option
         self.registry.version_added = lambda: (self._transform_chain(), None)[1]
         self.registry.coerced = dispatcher.admission.coerced
-        self.registry.task_added = dispatcher.enable_tasks
         if dispatcher.settings.client_workarounds:
             dispatcher.admission.is_check_disabled = self._bend
 
@@ -627,7 +626,7 @@ class Server:
         return self.registry.transforms
 
     def _find_option(self, option: str) -> None:
-        """Register the extension that owns an option of a tool."""
+        """Register the extension that owns an option."""
         self.extensions.add_owner(option)
 
     def _bend(self, name: str) -> bool:
@@ -640,7 +639,6 @@ class Server:
 
     def _use_store(self, store: Store, keep_keys: bool) -> None:
         from ..cluster import store_lifecycle  # loaded with the first server that has a store
-        from ..cluster.idempotency import IdempotentCalls
 
         dispatcher = self.dispatcher
         self.lifecycle.wrap_lifespan(
@@ -649,10 +647,7 @@ class Server:
         self.health.add(
             "store", partial(store_lifecycle.probe, store), interval=STORE_PROBE_INTERVAL, failure_threshold=1
         )
-        dispatcher.restart_tasks()
-        once = IdempotentCalls(dispatcher, store)
-        dispatcher.pipeline.run_once_with(once)
-        self.lifecycle.before_store_closes(once.close)
+        self._find_option("store")
         dispatcher.pipeline.use(self.middleware)
 
     async def _start_composition(self) -> None:

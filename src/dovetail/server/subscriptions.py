@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
-from ..core.channel import Session
-from ..core.subscriptions import LIST_KINDS, PublishedChange, SubscriptionHub
-from ..model import ServerCapabilities
+from ..core.channel import Call, Session
+from ..core.subscriptions import LIST_KINDS, PublishedChange, Subscriber, SubscriptionHub
+from ..model import ServerCapabilities, SubscriptionFilter
 from ..settings import Limits
 from ..wire.dialects.dialect import VENDOR
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 WATCH_SECONDS: Final = 0.1
 """The minimum interval between two checks of a watched source; changes in between are reported once."""
+
+ListenFilter = Callable[
+    [Call, SubscriptionFilter], Awaitable[tuple[SubscriptionFilter, Callable[[Subscriber], None]]]
+]
+"""Returns what a caller may listen to of what it asks for, and a function that sends what the new subscriber has
+missed."""
 
 
 class Subscriptions:
@@ -36,6 +42,8 @@ class Subscriptions:
         """Called with each new legacy session."""
         self.roots_changed: Callable[[Session], Any] | None = None
         """The handler that `on_roots_changed` has registered."""
+        self.listen_filters: list[ListenFilter] = []
+        """Called with each ``subscriptions/listen`` and what it asks for."""
         self._run = run
         self._listening: set[asyncio.Future[None]] = set()
         self._watches: Watches | None = None

@@ -12,3 +12,4 @@ from .options import Reconnect as Reconnect
 from .options import TaskOptions as TaskOptions
 from .options import Timeouts as Timeouts
 from .options import check_kinds as check_kinds
+from .options import checked_seconds as checked_seconds

@@ -14,6 +14,20 @@ def check_kinds(kinds: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) 
             raise TypeError(f"{name} is {what}, not {given[name]!r}")
 
 
+def checked_seconds(name: str, value: Any) -> float:
+    """A number of seconds above 0.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is not above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is a number of seconds, not {value!r}")
+    if not value > 0:
+        raise ValueError(f"{name} must be more than 0 seconds, not {value}")
+    return value
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """Upper bounds for one server or client. Sizes are bytes, times are seconds."""
 

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, cast
 
 import msgspec
 from msgspec import UNSET, Meta, ValidationError
@@ -20,8 +20,8 @@ from ...core.principal import Principal
 from ...core.rights import Right, Rights
 from ...errors import RegistrationError
 from ...lazy_pattern import lazy_pattern
-from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
-from ...model.meta import APPS_EXTENSION
+from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool
+from ...model.meta import APPS_EXTENSION, IDEMPOTENCY_EXTENSION, TASKS_EXTENSION
 from ...wire.dialects.dialect import VENDOR
 from ..execution import Run
 from ..signatures.functions import Function
@@ -132,12 +132,27 @@ class PromptOptions(SharedOptions, total=False):
     """Options of `Server.prompt` and `Server.add_prompt`."""
 
 
-OPTION_OWNERS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "app": (APPS_EXTENSION, "dovetail.extensions.apps", "Apps"),
-}
-"""By option of a tool: the id of the extension it belongs to, and the module and class of that extension.
+class OptionOwner(NamedTuple):
+    """The extension that an option belongs to."""
 
-The first tool with such an option registers the extension."""
+    id: str
+    module: str
+    """The module and the name of its class."""
+    name: str
+    absent: Any = None
+    """The value that is the same as no option."""
+    methods: frozenset[str] = frozenset()
+    """Methods of a dialect that it answers: there every tool registers it."""
+
+
+OPTION_OWNERS: Final[Mapping[str, OptionOwner]] = {
+    "app": OptionOwner(APPS_EXTENSION, "dovetail.extensions.apps", "Apps"),
+    "task": OptionOwner(
+        TASKS_EXTENSION, "dovetail.extensions.tasks", "Tasks", "forbidden", frozenset({"tasks/create"})
+    ),
+    "store": OptionOwner(IDEMPOTENCY_EXTENSION, "dovetail.extensions.idempotency", "Idempotency"),
+}
+"""By option of a tool or of `Server`: the extension it belongs to, which the first use of the option registers."""
 MARK: Final = "__dovetail_options__"
 """The attribute in which a function has options of extensions until it is registered: see `Extension.option`."""
 
@@ -292,9 +307,6 @@ def tool_definition(prepared: Function, description: str | None, options: ToolOp
     tool = Tool(prepared.name, prepared.input_schema)
     if prepared.output_schema is not None:
         tool.output_schema = prepared.output_schema
-    task = options.get("task", "forbidden")
-    if task != "forbidden":
-        tool.execution = ToolExecution(task_support=task)
     describe(tool, description, options)
     _add_meta(tool, {"version": options.get("version"), "deprecated": options.get("deprecated")})
     return tool

@@ -117,8 +117,10 @@ class Registry:
         """The handlers of options that extensions add, by option."""
         self.find_option: Callable[[str], None] = _no_extension
         """Registers the extension that owns an option."""
-        self.task_added: Callable[[], None] = _ignore
-        """Called when a tool may run as a task."""
+        self._dialect_options = [
+            option for option, owner in OPTION_OWNERS.items() if owner.methods & dialect.methods
+        ]
+        """Options whose extension answers methods of this dialect."""
         self.version_added: Callable[[], None] = _ignore
         """Called when a tool gets a version: calls may name it from then on."""
         self.coerced: Callable[[str], None] = _ignore_tool
@@ -203,23 +205,24 @@ class Registry:
             name=prepared.name,
             definition=tool_definition(prepared, description, options),
             version=options.get("version"),
-            task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
             resume=options.get("resume", False),
             headers=header_map(prepared.input_schema),
             **self._shared(prepared, what, options),
         )
+        for option in self._dialect_options:
+            if option not in self.component_options:
+                self.find_option(option)
         self._apply_options(entry, options)
         self.tools.add(prepared.name, entry)
         self._note(prepared.name)
-        if entry.task != "forbidden" or "tasks/create" in self._dialect.methods:
-            self.task_added()
         return entry
 
     def _apply_options(self, entry: Registered, options: Mapping[str, Any]) -> None:
         """Pass the options that extensions added to their handlers."""
         for name, value in options.items():
-            if name in OPTION_OWNERS and name not in self.component_options and value is not None:
+            owner = OPTION_OWNERS.get(name)
+            if owner is not None and name not in self.component_options and value != owner.absent:
                 self.find_option(name)
             if (apply := self.component_options.get(name)) is not None:
                 apply(entry, value)

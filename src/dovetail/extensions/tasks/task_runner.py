@@ -1,4 +1,4 @@
-"""`Tasks`: runs calls as tasks, from creation to deletion.
+"""`TaskRunner`: runs calls as tasks, from creation to deletion.
 
 It combines the state machine (`core.task_machine`), a store that saves every state before it is reported, and an
 executor. A task that runs in this process is a `Job`; all others are read from the store. Access is decided by the key
@@ -26,10 +26,11 @@ from ...drivers.run import mask
 from ...drivers.shielding import run_to_completion
 from ...errors import NAME_ECHO, DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
+from ...server.input_requests.client_requests import InputRejected, LegacyAsking, asking_for
+from ...settings import TaskOptions
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.dialect import wire_error
 from ...wire.methods import METHODS
-from ..input_requests.client_requests import InputRejected, LegacyAsking, asking_for
 from .owner_index import GENERATED
 from .task_channel import DetachableAsking, TaskAsking, TaskChannel
 from .task_dependencies import Dependencies
@@ -41,7 +42,7 @@ from .task_store import LEGACY, MODERN, KeptTasks
 
 if TYPE_CHECKING:
     from ...cluster.durable_tasks import DurableTasks
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
 
 TASK_NOTES: Final = 1.0
 """The delay after which other workers can see a progress message of a task, in seconds."""
@@ -51,11 +52,11 @@ log = logging.getLogger("dovetail.server")
 _NO_WISH: Final = Wish()
 
 
-class Tasks:
+class TaskRunner:
     """The tasks of one server."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, dispatcher: Dispatcher, options: TaskOptions) -> None:
+        self._dispatcher, self._options = dispatcher, options
         self._kept = KeptTasks(dispatcher)
         self.durable: DurableTasks | None = None
         """Present if another worker can resume tasks."""
@@ -126,9 +127,7 @@ class Tasks:
 
     def _job(self, call: Call, face: TaskDesign, wish: Wish) -> Job:
         caller = None if self.durable is None else self.durable.caller(call)
-        machine = task_for(
-            call, face, wish, self._dispatcher.settings.tasks, self._dispatcher.clock(), caller
-        )
+        machine = task_for(call, face, wish, self._options, self._dispatcher.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     def _note_caller(self, job: Job) -> None:

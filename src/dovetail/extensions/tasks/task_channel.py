@@ -15,14 +15,14 @@ from msgspec import UNSET, Raw, Struct
 
 from ...core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
+from ...server.execution import stop_clock
+from ...server.input_requests.client_requests import Asking, InputRequired, LegacyAsking, Unwind, plain
+from ...server.input_requests.request_kinds import Question
 from ...wire.methods import METHODS
 from ...wire.seal import digest
-from ..execution import stop_clock
-from ..input_requests.client_requests import Asking, InputRequired, LegacyAsking, Unwind, plain
-from ..input_requests.request_kinds import Question
 
 if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
 
 PROGRESS = "notifications/progress"
 

@@ -8,8 +8,9 @@ the shape of the responses. Everything else is the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,36 +21,43 @@ from ...core.channel import Call, Channel, ServerRequestsNotSupported
 from ...core.input_rounds import prepare_input
 from ...core.metadata import check
 from ...core.rights import hidden, visible
+from ...core.subscriptions import Subscriber
 from ...core.task_machine import TaskDesign, TaskMachine
 from ...core.task_views import TASK_VIEWS, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...drivers.middleware_chain import Next, Request
-from ...errors import NAME_ECHO, ProtocolError, Refusal
+from ...errors import NAME_ECHO, ProtocolError, Refusal, RegistrationError
 from ...model import (
     CallToolRequestParams,
     ClientCapabilities,
-    DetailedTask,
     EmptyResult,
     Error,
     ExtensionCreateTaskResult,
     InputRequest,
     RequestParams,
     SubscriptionFilter,
+    ToolExecution,
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
+from ...server.composition import TaskTool
+from ...server.list_pages import open_cursor, page_size, seal_cursor
+from ...server.registry.component_options import TaskSupport
+from ...server.registry.component_tables import RegisteredTool
+from ...settings import checked_seconds
+from ...stores.base import Store
 from ...wire.dialects.dialect import REASON, error_from_wire
-from ..composition import TaskTool
-from ..list_pages import open_cursor, page_size, seal_cursor
-from ..registry.component_tables import RegisteredTool
+from ..base import Extension
 from .task_jobs import Job
 from .task_options import Wish, erlmcp_wish
-from .task_runner import Tasks
+from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
+    from ...server.server import Server
 
 LONGEST_REASON: Final = 1024
 """The maximum length of a cancellation reason."""
 
+Starter = Callable[[Next, Call, Channel], Awaitable[Struct | Raw]]
 EXTENSION: Final = f"extensions.{TASKS_EXTENSION}"
 CORE: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability of a server with tasks on 2025-11-25."""
@@ -57,28 +65,87 @@ _LISTS: Final = {"erlmcp": erlmcp_list}
 """The list format of dialects that have their own."""
 
 
-class TaskMethods:
-    """The methods of a server that has a tool which may run as a task."""
+class Tasks(Extension):
+    """Tools that run as tasks: calls that go on after the client was answered. ``@server.tool(task=…)`` registers it.
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        self._tools = dispatcher.registry.tools.entries
-        self.tasks = Tasks(dispatcher)
+    ```python
+    server = Server("reports", extensions=[Tasks(ttl=600, timeout=300)])
 
-    def install(self) -> None:
-        """Add the ``tasks/*`` methods and declare them."""
-        dispatcher = self._dispatcher
-        dispatcher.answer(
-            {
+    @server.tool(task="optional")
+    async def report(year: int) -> Report: ...
+    ```
+    """
+
+    id = TASKS_EXTENSION
+    _server: Server
+    _dispatcher: Dispatcher
+    runner: TaskRunner
+    """Runs the tasks; present once the extension is registered."""
+
+    def __init__(
+        self,
+        *,
+        ttl: float | None = None,
+        max_ttl: float | None = None,
+        timeout: float | None = None,
+        poll_interval: float | None = None,
+    ) -> None:
+        """Set how tools run as tasks. What is not given is as ``Server(tasks=TaskOptions(…))`` says.
+
+        Args:
+            ttl: Seconds for which a task and its result are stored, unless the client requests another time.
+            max_ttl: The longest time that a client can request, in seconds.
+            timeout: Seconds that one task can run.
+            poll_interval: Seconds between two polls that the server suggests to clients.
+        """
+        super().__init__(
+            methods={
                 "tasks/get": self.get,
                 "tasks/result": self.result,
                 "tasks/list": self.list_tasks,
                 "tasks/cancel": self.cancel,
                 "tasks/update": self.update,
-            }
+            },
+            decorators={"task": self._allow},
         )
-        dispatcher.add_capability(EXTENSION)
-        dispatcher.add_capability("tasks", CORE)
+        given = {"ttl": ttl, "max_ttl": max_ttl, "timeout": timeout, "poll_interval": poll_interval}
+        self._given = {
+            name: checked_seconds(name, value) for name, value in given.items() if value is not None
+        }
+
+    def attach(self, server: Server) -> None:
+        """Run the tasks of ``server``."""
+        if hasattr(self, "_server"):
+            raise RegistrationError(
+                f"this Tasks(…) belongs to the server {self._server.name!r}: make another one"
+            )
+        self._server, self._dispatcher = server, server.dispatcher
+        self._tools = server.registry.tools.entries
+        self._use_store()
+        self._dispatcher.add_capability("tasks", CORE)
+        server.lifecycle.store_listeners.append(self._use_store)
+        server.subscriptions.listen_filters.append(self._listened)
+        self._dispatcher.pipeline.defer_with(self)
+
+    def _use_store(self, store: Store | None = None, keep_keys: bool = False) -> None:
+        """Keep tasks in the store that the server has now."""
+        options = replace(self._dispatcher.settings.tasks, **self._given)
+        self.runner = TaskRunner(self._dispatcher, options)
+
+    def _allow(self, entry: RegisteredTool, support: TaskSupport) -> None:
+        """Let calls of ``entry`` become tasks."""
+        entry.task = support
+        if support != "forbidden":
+            entry.definition.execution = ToolExecution(task_support=support)
+
+    async def heartbeat(self) -> None:
+        """Look after the tasks of workers that have ended, where tasks outlive their worker."""
+        if self.runner.durable is not None:
+            await self.runner.durable.heartbeat()
+
+    async def close(self) -> None:
+        """End the tasks that run."""
+        await self.runner.close()
 
     # --- starting a task ----------------------------------------------------------------------------------
 
@@ -87,44 +154,48 @@ class TaskMethods:
         composition = self._dispatcher.registry.composition
         return composition.task_tool(name) if found is None and composition is not None else found
 
-    def wanted(self, request: Request) -> TaskDesign | None:
-        """Whether a ``tools/call`` becomes a task, and of which design.
+    def starter(self, request: Request, wish: Wish | None) -> Starter | None:
+        """What begins the ``tools/call`` in ``request`` as a task; None for one that is answered at once.
 
         Raises:
-            ProtocolError: the tool and the client do not agree.
+            ProtocolError: the tool and the client do not agree, or the tool of ``wish`` is not there.
         """
         call = request.call
         tool = self._tool(call.params.name)
+        if wish is not None:
+            if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
+                name = call.params.name[:NAME_ECHO]
+                raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
+            return partial(self._begin, request, tool, "erlmcp", wish)
         if tool is None or (tool.rights and not visible(tool.rights, call.principal)):
             return None  # refused when it is executed
-        return self._wanted(tool, call)
+        face = self._wanted(tool, call)
+        if face is None:
+            return None
+        asked = call.params.task
+        wish = Wish(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
+        return partial(self._begin, request, tool, face, wish)
 
-    def check_known(self, request: Request) -> None:
-        """Check that the caller can see a tool that is to run as a task.
-
-        Raises:
-            ProtocolError: it cannot.
-        """
-        call = request.call
-        tool = self._tool(call.params.name)
-        if tool is None or (tool.rights and hidden(tool.rights, call.principal)):
-            name = call.params.name[:NAME_ECHO]
-            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
-
-    async def begin(self, request: Request, face: TaskDesign, wish: Wish | None, chain: Next) -> Struct | Raw:
+    async def _begin(
+        self,
+        request: Request,
+        tool: RegisteredTool | TaskTool,
+        face: TaskDesign,
+        wish: Wish,
+        chain: Next,
+        call: Call,
+        channel: Channel,
+    ) -> Struct | Raw:
         """Run a call through ``chain`` as a task. Return the task, or the response of the chain if there is no task."""
-        call, channel = request.call, request.channel
-        tool = self._tool(call.params.name)
-        asks_first = tool is not None and tool.asks_first and face == "extension"
-        if wish is None:
-            asked = call.params.task
-            wish = Wish(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
-        asking = call if tool is None else _asking(call, tool)
-        result = await self.tasks.begin(request, face, wish, chain, asking, asks_first=asks_first)
+        request = replace(request, call=call, channel=channel)
+        asks_first = tool.asks_first and face == "extension"
+        result = await self.runner.begin(
+            request, face, wish, chain, _asking(call, tool), asks_first=asks_first
+        )
         if isinstance(result, ExtensionCreateTaskResult) and channel.disconnected:
             # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. The client has no task id.
             with suppress(ProtocolError):  # it has already finished
-                await self.tasks.cancel(await self.tasks.find(call, result.task_id), "client disconnected")
+                await self.runner.cancel(await self.runner.find(call, result.task_id), "client disconnected")
         return result
 
     @staticmethod
@@ -157,6 +228,8 @@ class TaskMethods:
             raise ProtocolError("method_not_found", f"the tool {tool.name} {how}", data={"tool": tool.name})
         return "core" if asked else None
 
+    stands_for_calls = frozenset({"tasks/create"})
+
     def unwrapped(self, call: Call) -> tuple[Call, Wish]:
         """The ``tools/call`` that an erlmcp ``tasks/create`` contains: the type of the action is the name of a tool.
 
@@ -173,7 +246,7 @@ class TaskMethods:
     # --- reading tasks ------------------------------------------------------------------------------------
 
     async def get(self, call: Call, channel: Channel) -> Struct:
-        task = await self.tasks.find(call, call.params.task_id)
+        task = await self.runner.find(call, call.params.task_id)
         return TASK_VIEWS[task.design].state(task)
 
     async def list_tasks(self, call: Call, channel: Channel) -> Struct:
@@ -181,7 +254,7 @@ class TaskMethods:
         dispatcher, cursor = self._dispatcher, call.params.cursor
         after = "" if cursor is UNSET else open_cursor(dispatcher, call, "tasks", cursor).decode()
         size = page_size(dispatcher, call)
-        tasks = await self.tasks.page(call, after, size + 1)
+        tasks = await self.runner.page(call, after, size + 1)
         more: Any = UNSET
         if len(tasks) > size:
             tasks = tasks[:size]
@@ -190,15 +263,15 @@ class TaskMethods:
 
     async def result(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tasks/result``: on 2025-11-25 it waits for the end, and meanwhile sends the task's input requests."""
-        task = await self.tasks.find(call, call.params.task_id)
+        task = await self.runner.find(call, call.params.task_id)
         if not TASK_VIEWS[task.design].waits:
             return erlmcp_result(task)
-        job = self.tasks.job(task.id)
+        job = self.runner.job(task.id)
         if job is not None:
             await self._attend(job, channel)
             task = job.machine
-        elif not task.ended and self.tasks.durable is not None:
-            async with self.tasks.durable.follow(task, call) as job:
+        elif not task.ended and self.runner.durable is not None:
+            async with self.runner.durable.follow(task, call) as job:
                 await self._attend(job, channel)
             task = job.machine
         return self._outcome(task, call)
@@ -214,31 +287,34 @@ class TaskMethods:
             raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.public_id})
         return found
 
-    async def visible(
+    async def _listened(
         self, call: Call, wish: SubscriptionFilter
-    ) -> tuple[SubscriptionFilter, list[DetailedTask]]:
-        """A filter for tasks of other callers, and the named tasks that have finished."""
-        if wish.task_ids is UNSET:
-            return wish, []
-        tasks = await self.tasks.known(call, wish.task_ids)
+    ) -> tuple[SubscriptionFilter, Callable[[Subscriber], None]]:
+        """A filter without tasks of other callers, and a function that sends the named tasks that have finished."""
+        tasks = [] if wish.task_ids is UNSET else await self.runner.known(call, wish.task_ids)
         over = [detailed_task(task) for task in tasks if task.ended]
-        return replace(wish, task_ids=[task.id for task in tasks]), over
+
+        def send(subscriber: Subscriber) -> None:
+            for task in over:
+                self._dispatcher.subscriptions.hub.publish_to(subscriber, task)
+
+        return (wish if wish.task_ids is UNSET else replace(wish, task_ids=[task.id for task in tasks])), send
 
     # --- answering and cancelling -------------------------------------------------------------------------
 
     async def update(self, call: Call, channel: Channel) -> Struct:
         """``tasks/update``: some or all answers for a running task."""
-        task = await self.tasks.find(call, call.params.task_id)
-        await self.tasks.answer(task, call.params.input_responses, call)
+        task = await self.runner.find(call, call.params.task_id)
+        await self.runner.answer(task, call.params.input_responses, call)
         return EmptyResult()
 
     async def cancel(self, call: Call, channel: Channel) -> Struct:
-        task = await self.tasks.find(call, call.params.task_id)
+        task = await self.runner.find(call, call.params.task_id)
         face = TASK_VIEWS[task.design]
         if not (task.ended and face.cancels_again):
             # The specification has no reason; Dovetail's client sends one in a member of its own.
             reason = call.meta.get(REASON) if call.params.reason is UNSET else call.params.reason
-            await self.tasks.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
+            await self.runner.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
         return face.cancelled(task)
 
     # --- input requests of 2025-11-25 ---------------------------------------------------------------------
@@ -270,12 +346,21 @@ class TaskMethods:
         try:
             answer = await channel.request(asked.method, params)
         except (ProtocolError, Refusal, ServerRequestsNotSupported) as error:
-            await self.tasks.refuse_answer(job, key, error)
+            await self.runner.refuse_answer(job, key, error)
         except BaseException:
             job.release(key)
             raise
         else:
-            await self.tasks.answer(job.machine, {key: Raw(msgspec.json.encode(answer))}, job.call)
+            await self.runner.answer(job.machine, {key: Raw(msgspec.json.encode(answer))}, job.call)
+
+
+def tasks_of(dispatcher: Dispatcher) -> Tasks:
+    """The tasks extension of a server, which is registered if it is not there."""
+    extensions = dispatcher.server.extensions
+    extensions.add_owner("task")
+    found = extensions[TASKS_EXTENSION]
+    assert isinstance(found, Tasks)
+    return found
 
 
 def _asking(call: Call, tool: RegisteredTool | TaskTool) -> Call:

@@ -13,7 +13,7 @@ from .task_channel import PROGRESS
 from .task_jobs import Job
 
 if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
 
 
 def publish(dispatcher: Dispatcher, job: Job) -> None:

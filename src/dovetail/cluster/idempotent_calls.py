@@ -31,7 +31,7 @@ from ..drivers.middleware_chain import Next, Request, Respond
 from ..drivers.shielding import run_to_completion
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
-from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
+from ..model.meta import IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
 from ..stores.versioned_records import VersionedRecords
@@ -79,16 +79,17 @@ class IdempotentCalls:
 
     key = IDEMPOTENCY_KEY
 
-    def __init__(self, dispatcher: Dispatcher, store: Store) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, store: Store, lifetime: float = IDEMPOTENT_RESULT_LIFETIME
+    ) -> None:
         self._dispatcher, self._tools = dispatcher, dispatcher.registry.tools.entries
-        self._store = store
+        self._store, self._lifetime = store, lifetime
         self._waiting: Counter[str] = Counter()
         """Callers in this process that wait for a result, by record key."""
         self._results = results_of(store)
         self._running: set[asyncio.Task[Any]] = set()
         self._disconnected = dispatcher.admission.shared.disconnected_requests
         self._requests = dispatcher.admission.shared.requests
-        dispatcher.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     def wrap(self, execute: Next) -> Next:
         """Wrap ``execute`` so that it runs once per key. Calls that become tasks pass `run` before their
@@ -192,17 +193,14 @@ class IdempotentCalls:
         """Write the pending record. Return None if another process has started or finished the call."""
         new = _records.encode(_Record(mark, holder=(me, process_identity().decode())))
         if record is None:
-            return (
-                await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, only_new=True, fence=fence)
-                or None
-            )
+            return await self._store.put(name, new, ttl=self._lifetime, only_new=True, fence=fence) or None
         # Results are stored before leases are released: a pending record belongs to a dead process.
         record = await self._read(name, mark)
         if record is None or not _is_pending(record):
             return None
         if not is_repeatable(self._tools.get(call.params.name)):
             raise ProtocolError("call_interrupted", data={"tool": call.params.name})
-        return await self._store.put(name, new, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence) or None
+        return await self._store.put(name, new, ttl=self._lifetime, fence=fence) or None
 
     # --- execution
     # ----------------------------------------------------------------------------------------------
@@ -255,7 +253,7 @@ class IdempotentCalls:
                 _error_record(record.mark, ProtocolError("call_interrupted", _NOT_STORED), call)
             )
         try:
-            await self._store.put(name, data, ttl=IDEMPOTENT_RESULT_LIFETIME, fence=fence)
+            await self._store.put(name, data, ttl=self._lifetime, fence=fence)
         except StoreError as error:
             # The call ran and its caller gets the result; only a repeat gets "outcome unknown".
             log.warning("idempotent result not stored: %s", error.message)

@@ -10,7 +10,7 @@ from ...stores.versioned_records import VersionedRecords
 from .owner_index import Ended, Owned, owner
 
 if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
 
 TASK_GRACE_PERIOD: Final = 60.0
 """Seconds after its time to live for which a task is listed as unfinished."""

@@ -17,7 +17,7 @@ from .task_jobs import Job, too_many
 from .task_store import KeptTasks
 
 if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+    from ...server.dispatcher import Dispatcher
 
 
 class EndedTasks:
