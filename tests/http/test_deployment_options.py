@@ -12,6 +12,7 @@ import pytest
 from dovetail import Context, DovetailError, Server
 from dovetail.transports.bind_address import BindAddress
 from dovetail.transports.http.server.forwarded import TrustedProxies
+from tests.http.children import child
 from tests.support.aio import run
 from tests.support.web import Web, legacy_headers, modern, modern_headers, request, served
 
@@ -134,3 +135,27 @@ def test_public_options_that_contradict_each_other_are_refused(tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "either --public or --host 127.0.0.1" in done.stderr
+
+
+OWN_OPTIONS = """
+from dovetail import HttpOptions, Server
+server = Server("own", http=HttpOptions(path="/mcp/own", allowed_hosts=("one.example",), metrics=True))
+"""
+
+
+def test_the_command_line_adds_to_the_http_options_of_the_server(tmp_path: Path) -> None:
+    @run
+    async def scenario() -> None:
+        path = tmp_path / "own.py"
+        path.write_text(OWN_OPTIONS)
+        async with child(str(path), "--port", "0", "--allowed-host", "two.example") as served:
+            message = modern("server/discover")
+            body = json.dumps(message).encode()
+            async with await served.connect() as link:
+                for host, status in (("one.example", 200), ("two.example", 200), ("three.example", 403)):
+                    headers = modern_headers(message) | {"Host": host}
+                    assert (await link.ask("POST", "/mcp/own", headers, body)).status == status
+                assert (await link.ask("GET", "/metrics", {}, b"")).status == 200
+                assert (await link.ask("POST", "/mcp", modern_headers(message), body)).status == 404
+
+    scenario()

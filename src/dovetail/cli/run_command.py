@@ -225,10 +225,14 @@ def serve(server: Server, options: argparse.Namespace) -> int:
         return stdio.run(server.dispatcher)
     if options.tcp or options.unix:
         return _run_stream(server, options)
+    from ..server.serving import transport_options
     from ..transports.http import http_serving
 
     # One application serves Streamable HTTP, HTTP+SSE and WebSocket.
-    return http_serving.run(server.dispatcher, workers=options.workers, **_http_options(options))
+    chosen = transport_options(server.dispatcher, "http", _http_options(options))
+    for name in _REPEATABLE:
+        chosen[name] = (*getattr(server.dispatcher.settings.http, name), *chosen.get(name, ()))
+    return http_serving.run(server.dispatcher, workers=options.workers, **chosen)
 
 
 PUBLIC: Final = "0.0.0.0"
@@ -244,6 +248,8 @@ _HTTP_OPTIONS: Final = (
     "workers", "allowed_host", "allowed_origin", "public", "trusted_proxy",
 )  # fmt: skip
 """Options of HTTP only."""
+_REPEATABLE: Final = ("allowed_hosts", "allowed_origins", "trusted_proxies")
+"""Options of which the command line adds to those of ``Server(http=…)``."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
@@ -285,5 +291,10 @@ def _http_options(options: argparse.Namespace) -> dict[str, Any]:
         "allowed_hosts": tuple(options.allowed_host or ()),
         "allowed_origins": tuple(options.allowed_origin or ()),
         "trusted_proxies": tuple(options.trusted_proxy or ()),
-        **{name: value for name, value in vars(options).items() if name in _PASSED_ON and value is not None},
+        # A switch that was not given leaves what the server says.
+        **{
+            name: value
+            for name, value in vars(options).items()
+            if name in _PASSED_ON and value is not None and value is not False
+        },
     }

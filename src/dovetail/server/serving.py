@@ -53,14 +53,14 @@ async def handle(
 
 async def serve(dispatcher: Dispatcher, transport: Transport, options: Mapping[str, Any]) -> None:
     """`Server.serve`."""
-    await _module(transport).serve(dispatcher, **_options(dispatcher, transport, options))
+    await _module(transport).serve(dispatcher, **transport_options(dispatcher, transport, options))
 
 
 def run(dispatcher: Dispatcher, transport: Transport, options: Mapping[str, Any]) -> None:
     """`Server.run`."""
     if _in_event_loop():
         raise StateError("server.run() cannot be used inside an event loop: await server.serve() instead")
-    status = _module(transport).run(dispatcher, **_options(dispatcher, transport, options))
+    status = _module(transport).run(dispatcher, **transport_options(dispatcher, transport, options))
     if status:
         raise SystemExit(status)
 
@@ -68,11 +68,14 @@ def run(dispatcher: Dispatcher, transport: Transport, options: Mapping[str, Any]
 def asgi(dispatcher: Dispatcher, options: Mapping[str, Any]) -> Any:
     """`Server.asgi`."""
     module = importlib.import_module("dovetail.transports.http.server.asgi")
-    return module.asgi_app(dispatcher, **_options(dispatcher, "http", options))
+    return module.asgi_app(dispatcher, **transport_options(dispatcher, "http", options))
 
 
-def _options(dispatcher: Dispatcher, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a transport. Limits by erlmcp's names are set on the server."""
+def transport_options(dispatcher: Dispatcher, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a transport: those given, and over HTTP those of ``Server(http=…)``.
+
+    Limits by erlmcp's names are set on the server.
+    """
     others = dict(options)
     for name in [name for name in options if name.endswith("_size_limit")]:
         from ..wire.dialects.erlmcp import ERLMCP  # loaded with the first server that has this dialect
