@@ -114,7 +114,7 @@ async def test_whatever_asks_a_callback_that_fails_has_it_as_its_cause(what: str
     if what == "task" and revision < "2025-11-25":
         pytest.skip("there are none yet")
     async with Client(asking(), revision=revision, on_elicit=broken) as client:
-        await client.list_tools()
+        await client.ping()
         with pytest.raises(DovetailError) as caught:
             await ASKED[what](client)
         assert isinstance(caught.value.__cause__, LookupError)
@@ -198,3 +198,45 @@ async def test_a_callback_whose_own_work_was_cancelled_does_not_cancel_the_calle
     async with Client(asking(), revision=revision, on_elicit=closed) as client:
         with pytest.raises(DovetailError, match="cancelled"):
             await client.call_tool("elicit")
+
+
+class Abort(BaseException):
+    """An exception of a library that is not an `Exception`."""
+
+
+@run
+async def test_a_callback_that_raises_anything_does_not_lose_the_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def abort(*_: Any) -> None:
+        raise Abort("secret")
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message.get("method") == "tools/call":
+            token = message["params"]["_meta"]["progressToken"]
+            news = {"progressToken": token, "progress": 1}
+            peer.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": news})
+            log = {"level": "info", "data": "x"}
+            peer.say({"jsonrpc": "2.0", "method": "notifications/message", "params": log})
+            peer.result(message, {"content": []})
+
+    async with Client(legacy(answer), revision="legacy", on_log=abort) as client:
+        assert (await client.call_tool("x", {}, on_progress=abort)).text == ""
+    assert caplog.text.count("a callback failed") == 2
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_notification_handler_that_raises_anything_is_logged(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("hearing")
+
+    async def abort(params: dict[str, Any]) -> None:
+        raise Abort("secret")
+
+    server.add_notification("acme/news", abort)
+    async with Client(server, revision=revision) as client:
+        await client.notify("acme/news", {})
+        await until(lambda: "the handler of acme/news failed" in caplog.text)
+        await client.ping()

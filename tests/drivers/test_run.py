@@ -4,7 +4,8 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Awaitable
+import signal
+from collections.abc import Coroutine, Generator
 from typing import Any
 from weakref import ref
 
@@ -52,7 +53,7 @@ class Run:
     def start(self) -> asyncio.Task[Outcome]:
         return asyncio.ensure_future(self.outcome())
 
-    def outcome(self) -> Awaitable[Outcome]:
+    def outcome(self) -> Coroutine[Any, Any, Outcome]:
         return self.runner.run(self.call, Mute(), self.endpoint if self._kept else None)
 
 
@@ -117,6 +118,8 @@ def test_an_error_of_ours_is_the_answer_as_it_is(kept: bool) -> None:
         BaseExceptionGroup(SECRET, [SystemExit(1)]),
         ExceptionGroup(SECRET, [ValueError(SECRET)]),
         asyncio.CancelledError(SECRET),
+        GeneratorExit(SECRET),
+        KeyboardInterrupt(SECRET),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -151,16 +154,45 @@ def test_a_result_that_cannot_be_written_is_an_error(kept: bool) -> None:
 
 
 @both
-def test_a_keyboard_interrupt_goes_on(kept: bool) -> None:
+@pytest.mark.parametrize("handled", ["by Python", "by asyncio"])
+def test_ctrl_c_goes_on(kept: bool, handled: str) -> None:
     one: list[Run] = []
 
     async def scenario() -> None:
-        one.append(Run(raising(KeyboardInterrupt()), kept=kept))
+        async def interrupted(call: Call, channel: Channel) -> Any:
+            if handled == "by Python":
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            for _ in range(2):  # asyncio cancels the main task first
+                signal.raise_signal(signal.SIGINT)
+
+        one.append(Run(interrupted, kept=kept))
         await one[0].outcome()
 
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(scenario())
+    previous = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(scenario())
+    finally:
+        signal.signal(signal.SIGINT, previous)
     assert one[0].call.cancelled
+
+
+@both
+def test_a_task_that_is_destroyed_says_nothing(kept: bool) -> None:
+    class Forever:
+        def __await__(self) -> Generator[None, None, None]:
+            while True:
+                yield
+
+    async def waiting(call: Call, channel: Channel) -> Any:
+        await Forever()
+
+    one = Run(waiting, kept=kept)
+    coroutine = one.outcome()
+    coroutine.send(None)
+    coroutine.close()
+    assert one.call.cancelled
 
 
 @both

@@ -311,10 +311,13 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("way", ["memory", "stdio", "tcp"])
+@pytest.mark.parametrize("kind", ["BaseException", "GeneratorExit", "KeyboardInterrupt"])
 @run
-async def test_every_exception_of_a_handler_is_answered(way: str, revision: str, tmp_path: Path) -> None:
+async def test_every_exception_of_a_handler_is_answered(
+    kind: str, way: str, revision: str, tmp_path: Path
+) -> None:
     file = tmp_path / "aborting.py"
-    file.write_text(ABORTING)
+    file.write_text(ABORTING.replace("BaseException", kind))
     target: Any = [sys.executable, str(file)]
     listener = None
     if way != "stdio":

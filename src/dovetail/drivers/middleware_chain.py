@@ -299,7 +299,9 @@ class Middleware:
         def noted(notice: Notice) -> None:
             try:
                 self.notification(notice, receive_notification)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 log.exception(
                     "middleware failed notification=%s middleware=%s", notice.method, type(self).__name__
                 )

@@ -356,7 +356,9 @@ class Requests:
             message = None if params.message is UNSET else params.message
             try:
                 sent.on_progress(params.progress, total, message)
-            except Exception:
+            except (KeyboardInterrupt, SystemExit):
+                raise  # the application ends
+            except BaseException:
                 log.exception("on_progress callback failed method=%s", sent.method)
         return True
 

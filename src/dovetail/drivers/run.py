@@ -19,7 +19,8 @@ an inner cancellation escaped the handler             ``internal_error``, an inc
 **the peer** cancelled: ``call.cancelled``            None                                None
 **the server** shuts down: ``runner.draining``        "shutting down", refusal 1008       `ShuttingDown`
 **the host** cancelled the task                       raises `asyncio.CancelledError`: write nothing
-a `KeyboardInterrupt` or `GeneratorExit`              is raised again
+Ctrl-C raised a `KeyboardInterrupt`                   is raised again
+the task was destroyed (`GeneratorExit`)              is raised again
 ====================================================  ==================================  ========================
 
 ``data`` is also None while the call's batch waits for other calls. So the rule for writing is short: write
@@ -44,7 +45,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -190,12 +193,34 @@ def is_external(error: BaseException, call: Call) -> bool:
     the process.
 
     A handler may also leak an inner cancellation, try to exit the process, or raise a `BaseException` of a
-    library. These are ordinary failures.
+    library, a `KeyboardInterrupt` without Ctrl-C included. These are ordinary failures.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return call.cancelled or task is None or task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+    if isinstance(error, GeneratorExit):
+        return _current_task() is None
+    return isinstance(error, KeyboardInterrupt) and _is_signal(error)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """The task that runs now. A coroutine that is closed rather than run has none."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _is_signal(error: KeyboardInterrupt) -> bool:
+    """Whether Ctrl-C raised ``error``: the handler of Python, which leaves no frame, or that of `asyncio.Runner`."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename == asyncio.runners.__file__
 
 
 def mask(what: str, reason: BaseException | None = None) -> DovetailError:

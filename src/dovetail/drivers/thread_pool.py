@@ -226,8 +226,10 @@ def _set(future: asyncio.Future[Any], result: Any, error: BaseException | None) 
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):
-        # A future cannot hold StopIteration: awaiting it would end the coroutine.
-        future.set_exception(RuntimeError("the function raised StopIteration"))
+    elif isinstance(error, StopIteration | GeneratorExit | KeyboardInterrupt):
+        # Awaiting the future would end or close the coroutine, or end the process. Ctrl-C reaches the main thread only.
+        failure = RuntimeError(f"the function raised {type(error).__name__}")
+        failure.__cause__ = error
+        future.set_exception(failure)
     else:
         future.set_exception(error)

@@ -285,7 +285,9 @@ def call_back(callback: Callback, *arguments: Any) -> bool:
     """
     try:
         outcome = callback(*arguments)
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise  # the application ends
+    except BaseException:
         log.exception("a callback failed")
         return True
     if not asyncio.iscoroutine(outcome):

@@ -210,7 +210,9 @@ def extension_of(capability: str | None) -> str | None:
 async def _handle(name: str, run: Callable[[], Awaitable[Any]]) -> None:
     try:
         await run()
-    except Exception:
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException:
         log.exception("the handler of %s failed", name)
 
 
