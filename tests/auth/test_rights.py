@@ -310,3 +310,65 @@ async def test_no_name_of_another_kind_completes_what_is_not_for_the_caller(
     reply = await Caller(server, None).send("completion/complete", ref=ref, argument=argument)
     assert "TOP-SECRET" not in json.dumps(reply)
     assert "error" in reply
+
+
+def by_address() -> Server:
+    """A server whose template ``repo://{name}`` needs a scope that names the repository."""
+    server = Server("repositories", "1")
+
+    @server.resource("repo://{name}", scopes=lambda uri, arguments: {"docs", f"repo:{arguments['name']}"})
+    async def read(name: str) -> str:
+        return name
+
+    @server.completion(ref="repo://{name}", argument="name")
+    def names(value: str) -> list[tuple[str, str]]:
+        return [("a", "First"), ("b", "Second")]
+
+    return server
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("mounted", [False, True])
+@run
+async def test_scopes_that_depend_on_an_argument_are_all_named(revision: str, mounted: bool) -> None:
+    server, uri = by_address(), "repo://{}"
+    if mounted:
+        outer = Server("outer", "1")
+        outer.mount(server, prefix="in")
+        server, uri = outer, "repo://in/{}"
+    peer = Caller(server, ann("repo:a"), revision)
+    for name, missing in (("a", ["docs", "repo:a"]), ("b", ["docs", "repo:b"])):
+        refused = await peer.send("resources/read", uri=uri.format(name))
+        assert refused["error"]["data"]["requiredScopes"] == missing
+    owner = Caller(server, ann("docs", "repo:a"), revision)
+    assert (await owner.result("resources/read", uri=uri.format("a")))["contents"][0]["text"] == "a"
+    assert await kind(owner, "resources/read", uri=uri.format("b")) == "insufficient_permissions"
+    if revision != MODERN:
+        assert await kind(owner, "resources/subscribe", uri=uri.format("a")) == "result"
+        assert await kind(owner, "resources/subscribe", uri=uri.format("b")) == "insufficient_permissions"
+
+
+@run
+async def test_completions_offer_what_the_caller_may_read() -> None:
+    params: dict[str, Any] = {
+        "ref": {"type": "ref/resource", "uri": "repo://{name}"},
+        "argument": {"name": "name", "value": ""},
+    }
+    for scopes, values in ((("docs", "repo:a"), ["a"]), (("docs", "repo:a", "repo:b"), ["a", "b"]), ((), [])):
+        result = await Caller(by_address(), ann(*scopes)).result("completion/complete", **params)
+        assert result["completion"]["values"] == values
+        assert len(result["_meta"]["dovetail/labels"]) == len(values)
+
+
+@pytest.mark.parametrize("scopes", [lambda uri, arguments: arguments["none"], lambda uri, arguments: "docs"])
+@run
+async def test_scopes_that_cannot_be_found_deny_access(scopes: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("x", "1")
+    server.add_resource("x://{name}", lambda name: name, name="x", scopes=scopes)
+    assert await kind(Caller(server, ann("docs")), "resources/read", uri="x://a") == "resource_not_found"
+    assert "access is denied" in caplog.text
+
+
+def test_only_a_resource_has_scopes_by_address() -> None:
+    with pytest.raises(RegistrationError, match="only a resource has a URI"):
+        Server("x", "1").add_tool(lambda: "", name="x", scopes=lambda uri, arguments: [])

@@ -137,3 +137,16 @@ def test_no_match_ever_holds_a_climbing_segment(uri: str) -> None:
     values = UriTemplate("x://{a}/{+path}").match(uri)
     for value in (values or {}).values():
         assert ".." not in value.replace("\\", "/").split("/")
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text())
+def test_what_is_expanded_is_found_again(segment: str, path: str, member: str) -> None:
+    template = UriTemplate("x://{a}/{+b}{?c}")
+    for values in ({"a": segment, "b": path, "c": member}, {"a": segment, "b": path}):
+        try:
+            uri = template.expand(values)
+        except UnicodeEncodeError:
+            continue
+        assert uri is not None
+        assert template.match(uri) in (values, None)  # what could climb never matches
+    assert template.expand({"a": segment}) is None

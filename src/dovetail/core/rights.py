@@ -27,6 +27,13 @@ class Right(Struct, frozen=True, eq=False):
     """Authorization function. It fails closed: only True grants access."""
     allows_at: Callable[[str, Mapping[str, Any], Principal | None], Any] | None = None
     """Authorization function that also gets the URI and the template arguments; `at` provides them."""
+    scopes_at: Callable[[str, Mapping[str, Any]], frozenset[str] | None] | None = None
+    """Returns the required scopes for a URI and its template arguments; None denies access."""
+
+    @property
+    def by_address(self) -> bool:
+        """Whether this condition depends on the URI."""
+        return self.allows_at is not None or self.scopes_at is not None
 
 
 Rights = tuple[Right, ...]
@@ -37,12 +44,20 @@ DENY_ALL: Rights = (Right(allows=lambda principal: False),)
 
 def at(rights: Rights, uri: str, arguments: Mapping[str, Any]) -> Rights:
     """Bind the conditions of a resource to ``uri`` and to the ``arguments`` of its template."""
-    return tuple(
-        right
-        if right.allows_at is None
-        else replace(right, allows=partial(right.allows_at, uri, dict(arguments)), allows_at=None)
-        for right in rights
-    )
+    if not any(right.by_address for right in rights):
+        return rights
+    bound: list[Right] = []
+    for right in rights:
+        one = right
+        if one.scopes_at is not None:
+            scopes = one.scopes_at(uri, dict(arguments))
+            if scopes is None:
+                return DENY_ALL
+            one = replace(one, scopes=one.scopes | scopes, scopes_at=None)
+        if one.allows_at is not None:
+            one = replace(one, allows=partial(one.allows_at, uri, dict(arguments)), allows_at=None)
+        bound.append(one)
+    return tuple(bound)
 
 
 def implies(rights: Rights, others: Rights) -> bool:

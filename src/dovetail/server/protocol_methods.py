@@ -24,7 +24,7 @@ from ..wire.dialects.dialect import VENDOR
 from .composition import ListName
 from .list_pages import Listing
 from .registry.completions import completion_of
-from .registry.component_tables import Changed, Registered
+from .registry.component_tables import Changed, Registered, RegisteredResource
 from .registry.uri_checks import uri_fault
 from .signatures.returns import writable
 
@@ -173,12 +173,33 @@ class ProtocolMethods:
             context = dispatcher.context(call, channel) if completer.context is not None else None
             keywords = completer.keywords(argument.value, given, context)
             found = completion_of(await dispatcher.runner.call(completer.function, **keywords))
+            if entry is not None and any(right.by_address for right in entry.rights):
+                found = self._readable_values(found, entry, argument.name, given, call)
             if found.labels is UNSET:
                 return m.CompleteResult(writable(found, key))
             meta = {VENDOR + "labels": found.labels}
             return m.CompleteResult(writable(replace(found, labels=UNSET), key), meta=meta)
         except BaseException as error:  # noqa: BLE001  the boundary decides
             dispatcher.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
+
+    def _readable_values(
+        self, found: m.Completion, entry: Registered, name: str, given: Mapping[str, Any], call: Call
+    ) -> m.Completion:
+        """The values that lead to a resource which the caller may read, or to an address that is not complete yet."""
+        template = entry.function.template if isinstance(entry, RegisteredResource) else None
+        if template is None:
+            return found
+        known = {key: value for key, value in given.items() if isinstance(value, str)}
+        kept: list[int] = []
+        for place, value in enumerate(found.values):
+            uri = template.expand({**known, name: value})
+            if uri is None or visible(self._dispatcher.pipeline.rights_to(uri), call.principal):
+                kept.append(place)
+        if len(kept) == len(found.values):
+            return found
+        labels = found.labels if found.labels is UNSET else [found.labels[place] for place in kept]
+        values = [found.values[place] for place in kept]
+        return replace(found, values=values, labels=labels, total=UNSET, has_more=UNSET)
 
     def _referred(self, ref: Any, key: str) -> Registered | None:
         """The component of a completion reference; its access rights apply."""

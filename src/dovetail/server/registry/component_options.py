@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, TypeGuard, cast
 
 import msgspec
 from msgspec import UNSET, Meta, ValidationError
@@ -50,6 +50,7 @@ class Hints(TypedDict, total=False):
 
 
 Auth = Callable[[Principal | None], bool] | Callable[[Principal | None, str, Mapping[str, Any]], bool]
+Scopes = Collection[str] | Callable[[str, Mapping[str, Any]], Collection[str]]
 
 
 class RightOptions(TypedDict, total=False):
@@ -57,8 +58,9 @@ class RightOptions(TypedDict, total=False):
 
     tags: Collection[str]
     """Tags by which `Server.hide`, `Server.transform` and middleware select components."""
-    scopes: Collection[str]
-    """Scopes that a caller needs. Without them the component is not listed, and a call is refused with their names."""
+    scopes: Scopes
+    """Scopes that a caller needs. Without them the component is not listed, and a call is refused with their names.
+    For a resource it can be a function of the URI and the arguments of the template that returns them."""
     auth: Auth | None
     """A function of the principal that returns whether it can use the component; for all others it does not exist.
     For a resource it can take the principal, the URI and the arguments of the template."""
@@ -245,9 +247,12 @@ def read_rights(options: Mapping[str, Any], what: str, *, addressed: bool = Fals
 
     ``addressed`` components have a URI: their ``auth`` may take it and the arguments of the template, too.
     """
-    scopes: Collection[str] | None = options.get("scopes", ())
+    scopes: Scopes | None = options.get("scopes", ())
     auth = options.get("auth")
-    if isinstance(scopes, str | None) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
+    if callable(scopes):
+        own = _scopes_by_address(scopes, what, addressed=addressed)
+        return (own, *read_rights({"auth": auth}, what, addressed=addressed))
+    if not _are_scopes(scopes):
         raise RegistrationError(f"the scopes of {what} are a list of words of visible ASCII")
     if auth is not None and (not callable(auth) or inspect.iscoroutinefunction(auth)):
         raise RegistrationError(f"auth of {what} is a plain function that takes the principal")
@@ -260,6 +265,38 @@ def read_rights(options: Mapping[str, Any], what: str, *, addressed: bool = Fals
             raise RegistrationError(f"auth of {what} takes the principal alone: only a resource has a URI")
         return (Right(frozenset(scopes), allows_at=partial(_allowed_at, auth, what)),)
     return (Right(frozenset(scopes), partial(_allowed, auth, what)),)
+
+
+def _are_scopes(value: Any) -> TypeGuard[Collection[str]]:
+    return (
+        isinstance(value, Collection)
+        and not isinstance(value, str | bytes)
+        and all(
+            isinstance(scope, str) and _SCOPE.fullmatch(scope) for scope in cast("Collection[Any]", value)
+        )
+    )
+
+
+def _scopes_by_address(scopes: Callable[..., Any], what: str, *, addressed: bool) -> Right:
+    if not addressed:
+        raise RegistrationError(f"the scopes of {what} are a list of words: only a resource has a URI")
+    if inspect.iscoroutinefunction(scopes):
+        raise RegistrationError(f"scopes of {what} is a plain function that takes the URI and the arguments")
+
+    def required(uri: str, arguments: Mapping[str, Any]) -> frozenset[str] | None:
+        try:
+            found = scopes(uri, arguments)
+        except Exception:
+            logger.exception("scopes of %s failed: access is denied", what)
+            return None
+        if not _are_scopes(found):
+            logger.error(
+                "scopes of %s did not return a list of words of visible ASCII: access is denied", what
+            )
+            return None
+        return frozenset(found)
+
+    return Right(scopes_at=required)
 
 
 def _takes_address(auth: Callable[..., Any]) -> bool:

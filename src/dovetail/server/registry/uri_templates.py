@@ -13,6 +13,7 @@ match.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -71,6 +72,19 @@ class UriTemplate:
             return self._match_query({}, query) if uri == self._literals[0] else None
         values = self._match_path(uri)
         return None if values is None else self._match_query(values, query)
+
+    def expand(self, values: Mapping[str, str]) -> str | None:
+        """The URI with these ``values``; None if one of the path is missing."""
+        from urllib.parse import quote  # it takes time to load
+
+        parts = [self._literals[0]]
+        for variable, literal in zip(self._variables, self._literals[1:], strict=True):
+            value = values.get(variable.name)
+            if not value:
+                return None
+            parts += [quote(value, safe="/" if variable.spanning else ""), literal]
+        members = [f"{name}={quote(values[name], safe='')}" for name in self._query if name in values]
+        return "".join(parts) + ("?" + "&".join(members) if members else "")
 
     def _match_path(self, uri: str) -> dict[str, str] | None:
         """Shortest first from the left up to the pivot, shortest first from the right back to it."""
