@@ -254,7 +254,7 @@ async def test_a_function_that_fails_or_waits_lets_nobody_in(caplog: pytest.LogC
     peer = Caller(server, ann())
     assert (await peer.result("tools/list"))["tools"] == []
     assert "auth of tool 'fails' failed" in caplog.text
-    assert "auth of tool 'waits' has to be awaited" in caplog.text
+    assert "auth of tool 'waits' is a coroutine function: access is denied" in caplog.text
 
 
 @run
