@@ -22,7 +22,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
 import msgspec
@@ -42,7 +42,10 @@ from dovetail.error_causes import CAUSES
 from dovetail.extensions import App, Extension, Skills
 from dovetail.gateway.gateway_config import SearchOptions
 from dovetail.kinds import KINDS, REFUSALS
+from dovetail.server.composition import TransformOptions
+from dovetail.server.input_requests.request_kinds import SampleOptions
 from dovetail.server.registry import component_options
+from dovetail.server.registry.custom_methods import MethodOptions
 from dovetail.telemetry.metric_definitions import FAMILIES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -146,8 +149,9 @@ def sections() -> Iterator[tuple[str, list[type[Any]]]]:
     options = component_options
     yield (
         "Tools, resources and prompts",
-        [options.ToolOptions, options.ResourceOptions, options.PromptOptions, App],
+        [options.ToolOptions, options.ResourceOptions, options.PromptOptions, App, MethodOptions],
     )
+    yield "Composition and sampling", [TransformOptions, SampleOptions]
     yield "Client", [ClientOptions, settings.Timeouts, settings.Reconnect]
     yield "Calls", [CallOptions, CachedOptions, CallToolOptions, RequestOptions]
     yield "Middleware", middleware()
@@ -202,10 +206,12 @@ def documented_members(kind: type[Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def typed_dicts(kind: type[Any]) -> Iterator[type[Any]]:
+    """A TypedDict and the ones it inherits from; Python 3.11 knows them by their names in the source alone."""
     yield kind
-    for base in getattr(kind, "__orig_bases__", ()):
-        if hasattr(base, "__total__"):
-            yield from typed_dicts(base)
+    for base in syntax(kind).bases:
+        found = getattr(sys.modules[kind.__module__], base.id, None) if isinstance(base, ast.Name) else None
+        if hasattr(found, "__total__"):
+            yield from typed_dicts(cast("type[Any]", found))
 
 
 def struct_options(kind: type[msgspec.Struct]) -> Iterator[Option]:
@@ -332,6 +338,8 @@ def title(kind: type[Any]) -> str:
         CallToolOptions: "`call_tool`", RequestOptions: "`request`", ProxySettings: "Options of both proxies",
         component_options.ToolOptions: "`@server.tool`", component_options.ResourceOptions: "`@server.resource`",
         component_options.PromptOptions: "`@server.prompt`", SearchOptions: "Member `search` of a file of servers",
+        MethodOptions: "`server.add_method`", TransformOptions: "`server.transform`",
+        SampleOptions: "`ctx.sample`",
     }  # fmt: skip
     return titles.get(kind, f"{kind.__name__}(…)").replace("ClientOptions", "Client")
 

@@ -22,7 +22,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -38,13 +40,25 @@ ABOUT = ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
 MODULES = (
     "dovetail",
     "dovetail.auth",
+    "dovetail.compat",
+    "dovetail.extensions",
     "dovetail.gateway",
     "dovetail.middleware",
+    "dovetail.openapi",
+    "dovetail.settings",
     "dovetail.stores",
     "dovetail.sync",
     "dovetail.testing",
 )
 """The public modules, which the reference covers."""
+QUESTIONS = ("Elicit", "ElicitUrl", "Roots", "Sample")
+MEDIA = ("Audio", "File", "Image")
+INTERNAL = frozenset(
+    {f"{kind}.{name}" for kind in QUESTIONS for name in ("read", "request", "rewritten")}
+    | {f"{kind}.{name}" for kind in MEDIA for name in ("encoded", "content", "contents")}
+    | {"Client.forward", "Client.keep_unknown", "check_kinds"}
+)
+"""Names for other parts of Dovetail, which the reference leaves out."""
 PICTURE = re.compile(r"<!-- picture (\w+): ([^>]*) -->")
 """A place for a picture, and what is to be seen in it."""
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
@@ -115,9 +129,12 @@ def contents_of_reference() -> str:
 
 def public(module: Any) -> list[str]:
     named = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "").startswith(f"{module.__name__}")
+        and not isinstance(value, types.ModuleType | typing.TypeVar | typing.ParamSpec)
     ]
-    return sorted(name for name in named if not name.startswith("_"))
+    return sorted(name for name in named if not name.startswith("_") and name not in INTERNAL)
 
 
 def anchor(name: str) -> str:
@@ -137,14 +154,21 @@ def entry(name: str, value: Any, whole: str) -> Iterator[str]:
     if inspect.isclass(value):
         yield from signature(whole, value)
         yield from described(own_doc(value))
+        yield from option_table(name, value)
         for attribute, member in members(value):
             yield from ("", f"### {name}.{attribute} {{#{anchor(name)}.{anchor(attribute)}}}", "")
             if not isinstance(member, property):
+                member = (
+                    [member, *typing.get_overloads(member)] if inspect.isfunction(member) else [member]
+                )[-1]
                 yield from signature(attribute, member)
-            yield from described(inspect.getdoc(member) or "")
+            yield from described(inspect.getdoc(getattr(value, attribute)) or "")
+            if not isinstance(member, property):
+                yield from option_table(attribute, member)
     elif callable(value):
         yield from signature(whole, value)
         yield from described(inspect.getdoc(value) or "")
+        yield from option_table(name, value)
     else:
         yield f"`{value!r}`"
 
@@ -156,22 +180,50 @@ def own_doc(kind: type) -> str:
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a reader finds on a class, but not what a class with a separate entry gives it."""
-    told = {
+    """The documented members of a class, without those of a base class that has its own entry."""
+    elsewhere = {
         name for base in kind.__mro__[1:] if base.__qualname__ in described_classes() for name in vars(base)
     }
     for name, member in sorted(inspect.getmembers(kind)):
         mine = getattr(member, "__module__", None) or getattr(getattr(member, "fget", None), "__module__", "")
         if name.startswith("_") or not (mine or "").startswith("dovetail"):
             continue
-        inherited = name in told and name not in vars(kind)
-        if not inherited and (callable(member) or isinstance(member, property)):
+        inherited = name in elsewhere and name not in vars(kind)
+        documented = callable(member) or isinstance(member, property)
+        if (
+            not inherited
+            and documented
+            and inspect.getdoc(member)
+            and f"{kind.__name__}.{name}" not in INTERNAL
+        ):
             yield name, member
 
 
 @functools.cache
 def described_classes() -> frozenset[str]:
     return frozenset(name for module in MODULES for name in public(importlib.import_module(module)))
+
+
+def option_table(name: str, value: Callable[..., Any]) -> Iterator[str]:
+    """The options of a class, or of a method that takes them as ``**options``, as a table."""
+    known = option_kinds()
+    if inspect.isclass(value):
+        kind = known.get(f"{name}Options") or known.get(name)
+    else:
+        unpacked = re.search(r"Unpack\[(?:\w+\.)*(\w+)\]", str(inspect.signature(value)))
+        kind = known.get(unpacked[1]) if unpacked else None
+    if kind is not None:
+        from configuration import options_of, table
+
+        yield from ("", *table(options_of(kind)), "")
+
+
+@functools.cache
+def option_kinds() -> dict[str, type[Any]]:
+    """The classes of the configuration reference, by name."""
+    from configuration import sections
+
+    return {kind.__name__: kind for _, kinds in sections() for kind in kinds}
 
 
 def signature(name: str, value: Callable[..., Any]) -> Iterator[str]:
@@ -182,6 +234,7 @@ def signature(name: str, value: Callable[..., Any]) -> Iterator[str]:
     shown = list(laid([one for one in found.parameters.values() if one.name != "self"]))
     nothing = inspect.isclass(value) or found.return_annotation is found.empty
     back = "" if nothing else f" -> {text_of(found.return_annotation)}"
+    name = f"async {name}" if inspect.iscoroutinefunction(value) else name
     whole = f"{name}({', '.join(shown)}){back}"
     if len(whole) > 100:
         whole = f"{name}(\n{''.join(f'    {one},{chr(10)}' for one in shown)}){back}"
@@ -205,8 +258,10 @@ def laid(parameters: list[inspect.Parameter]) -> Iterator[str]:
 
 
 def default_of(value: Any) -> str:
-    """A default as it is written; what has no short spelling is an ellipsis."""
-    text = repr(value)
+    """A default as it is written in code; a long one is an ellipsis."""
+    if isinstance(value, Mapping):
+        value = dict(value)
+    text = getattr(value, "__qualname__", repr(value))
     return "…" if text.startswith("<") or len(text) > 60 else text
 
 
@@ -217,9 +272,12 @@ def text_of(annotation: Any) -> str:
 
 def described(doc: str) -> Iterator[str]:
     """A docstring as Markdown: the sections of arguments and errors become lists."""
-    listing = False
+    listing = code = False
     for line in doc.splitlines():
-        if SECTION.match(line):
+        if code or line.startswith("```"):
+            code = code != line.startswith("```")
+            yield line
+        elif SECTION.match(line):
             listing = True
             yield from ("", f"**{line[:-1]}**", "")
         elif listing and re.match(r"    \S", line):

@@ -12,6 +12,7 @@ import pytest
 
 from dovetail import auth, settings, stores
 from dovetail.cli.main import COMMANDS
+from dovetail.server.registry.component_options import PromptOptions, ResourceOptions, ToolOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -25,7 +26,7 @@ UNITS = re.compile(
 )
 COUNTS = {
     "connect", "idle", "total", "page_size", "queue", "limit", "attempts", "burst", "checkpoint", "jitter",
-    "per_tool", "per_principal", "level",
+    "per_tool", "per_principal", "level", "temperature",
 }  # fmt: skip
 """Promised names, counts and fractions, whose docstring has the unit."""
 
@@ -34,6 +35,12 @@ def test_every_generated_page_is_up_to_date() -> None:
     assert [path.name for path, text in configuration.pages() if path.read_text() != text] == [], (
         "run `make configuration`"
     )
+
+
+def test_options_of_a_parent_are_listed_too() -> None:
+    for kind in (ToolOptions, ResourceOptions, PromptOptions):
+        names = {option.name for option in configuration.options_of(kind)}
+        assert names == set(kind.__annotations__), kind
 
 
 def test_a_marked_table_is_written_and_the_text_around_it_is_kept() -> None:

@@ -27,9 +27,13 @@ class ViewOptions(TypedDict, total=False):
     """The options of `Server.transform` that define a view. All names are the names before the view."""
 
     include: Collection[str] | None
+    """The components that clients see; kinds that it does not name are all visible. None: all components."""
     exclude: Collection[str]
+    """Components that clients do not see."""
     rename: Mapping[str, str]
+    """The new names of components, by name."""
     describe: Mapping[str, str]
+    """The new descriptions of components, by name."""
     hide: Mapping[str, Collection[str]]
     """Arguments that clients do not see, by tool."""
     preset_arguments: Mapping[str, Mapping[str, Any]]

@@ -157,15 +157,25 @@ class SampleOptions(TypedDict, total=False):
     """Options of `Sample` and of ``ctx.sample``; options that are None are not sent."""
 
     max_tokens: int
+    """The maximum number of tokens of the answer; 1024 by default."""
     system: str | None
+    """The system prompt."""
     temperature: float | None
+    """The randomness of the model."""
     tools: Sequence[m.Tool | Mapping[str, Any]] | None
+    """Tools that the model can call."""
     tool_choice: Literal["auto", "required", "none"] | None
+    """Whether the model can, must or must not call a tool."""
     model_preferences: Preferences | None
+    """The preferred models: a name, a list of names, or `ModelPreferences`; the client decides."""
     stop_sequences: Sequence[str] | None
+    """Texts that end the answer."""
     include_context: Literal["none", "thisServer", "allServers"] | None
+    """The context that the client adds to the messages."""
     metadata: Mapping[str, Any] | None
+    """Options of the model's provider."""
     key: str | None
+    """The key that identifies the request when the handler runs again; by default its position."""
 
 
 class Sample(Question[Sampled]):

@@ -42,10 +42,13 @@ class NotificationOptions(TypedDict, total=False):
     params: Any
     """The type of the params: a Struct, dataclass, TypedDict or model; by default the annotation of the handler."""
     since: str | None
+    """The first revision that supports it; by default the oldest."""
     until: str | None
-    """The first and the last revision that supports it; by default all revisions."""
+    """The last revision that supports it; by default the newest."""
     timeout: float | None
+    """Seconds that the handler can run."""
     run: Run
+    """Where the handler runs: in a "thread", in a "process", or on the event loop (the default of async functions)."""
 
 
 class MethodOptions(NotificationOptions, total=False):
@@ -62,11 +65,13 @@ class MethodOptions(NotificationOptions, total=False):
     cacheable: bool
     """Results have the server's ``ttl_ms`` and ``cache_scope`` for modern clients."""
     scopes: Collection[str]
+    """Scopes that a caller needs."""
     auth: Callable[[Principal | None], bool] | None
-    """Access rights, as with tools."""
+    """Decides by the principal whether a caller may use it."""
     limit: int | None
+    """Calls that run at the same time; further calls wait in a queue."""
     queue: int
-    """Calls that run at the same time, and calls that wait in the queue (100 by default)."""
+    """Calls that can wait, 100 by default; further calls are refused with 1004."""
 
 
 class RegisteredMethod(Registered, kw_only=True, eq=False):
