@@ -4,6 +4,8 @@
 # tests run it from the source tree (PYTHONPATH=src).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+quiet=--quiet
+[ -t 1 ] && quiet=  # at a terminal, pip shows a bar for each download
 if [ $# -eq 0 ]; then
   set -- requirements/frameworks/*.txt
   set -- "${@##*/}"
@@ -15,8 +17,9 @@ for name in "$@"; do
   environment=".peers/framework-$name"
   want=$(sha256sum "$requirements")
   [ "$(cat "$environment/.ready" 2>/dev/null || true)" = "$want" ] && continue
+  echo "installing $name" >&2
   rm -rf "$environment"
   "$(readlink -f .venv/bin/python)" -m venv "$environment"
-  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$requirements"
+  "$environment/bin/python" -m pip install ${quiet:+"$quiet"} --disable-pip-version-check --no-deps --require-hashes -r "$requirements"
   printf '%s\n' "$want" >"$environment/.ready"
 done

@@ -5,6 +5,8 @@
 #                                                      conformance suite, and Node 22 where the machine's is older
 set -euo pipefail
 cd "$(dirname "$0")/.."
+quiet=--quiet
+[ -t 1 ] && quiet=  # at a terminal, pip shows a bar for each download
 mkdir -p .peers
 for name in "$@"; do
   if [ "$name" = node ]; then
@@ -12,15 +14,16 @@ for name in "$@"; do
     if [ "$(cat .peers/node/.ready 2>/dev/null || true)" != "$want" ]; then
       command -v npm >/dev/null || { echo "npm is missing: apt-get install npm" >&2; exit 2; }
       mkdir -p .peers/node && cp scripts/node/package.json .peers/node/
-      (cd .peers/node && npm install --silent --no-audit --no-fund --no-package-lock)
+      (cd .peers/node && npm install ${quiet:+--silent} --no-audit --no-fund --no-package-lock)
       printf '%s\n' "$want" >.peers/node/.ready
     fi
     continue
   fi
   want=$(sha256sum "requirements/peers/$name.txt")
   [ "$(cat ".peers/$name/.ready" 2>/dev/null || true)" = "$want" ] && continue
+  echo "installing $name" >&2
   rm -rf ".peers/$name"
   "$(readlink -f .venv/bin/python)" -m venv ".peers/$name"
-  ".peers/$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/peers/$name.txt"
+  ".peers/$name/bin/python" -m pip install ${quiet:+"$quiet"} --disable-pip-version-check --no-deps --require-hashes -r "requirements/peers/$name.txt"
   printf '%s\n' "$want" >".peers/$name/.ready"
 done
