@@ -29,7 +29,7 @@ import msgspec
 
 from dovetail import Server, auth, gateway, settings, stores
 from dovetail.auth.proxy.oauth_proxy import ProxySettings
-from dovetail.cli.main import COMMANDS
+from dovetail.cli.main import COMMANDS, GROUPS
 from dovetail.cli.option_sources import PREFIX
 from dovetail.client.client_config import (
     CachedOptions,
@@ -38,6 +38,7 @@ from dovetail.client.client_config import (
     RequestOptions,
 )
 from dovetail.client.client_config import ToolCallOptions as CallToolOptions
+from dovetail.command_parser import EXAMPLES
 from dovetail.error_causes import CAUSES
 from dovetail.extensions import App, Extension, Skills
 from dovetail.gateway.gateway_config import SearchOptions
@@ -411,10 +412,12 @@ def refusals() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    yield "| command | purpose |"
-    yield "|---|---|"
-    for name, (_, summary) in COMMANDS.items():
-        yield f"| [`dovetail {name}`](configuration.md#dovetail-{name}) | {cell(sentence(summary))} |"
+    for group, names in GROUPS.items():
+        yield from ("", f"### {group.capitalize()}", "", "| command | purpose | example |", "|---|---|---|")
+        for name in names:
+            purpose = cell(sentence(COMMANDS[name][1]))
+            yield f"| [`dovetail {name}`](configuration.md#dovetail-{name}) | {purpose} | `{EXAMPLES[name]}` |"
+    yield ""
 
 
 def cell(text: str) -> str:

@@ -14,6 +14,7 @@ PACKAGE = "dovetail"
 RANKS: tuple[frozenset[str], ...] = (
     frozenset(
         {
+            "command_parser",
             "error_causes",
             "errors",
             "extras",

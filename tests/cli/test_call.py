@@ -75,9 +75,9 @@ def test_list_shows_everything(server: str) -> None:
     done = typed("list", server)
     assert done.returncode == 0, done.stderr
     assert "shop 2.0 (2026-07-28)" in done.stdout
-    assert "add(a, b, label?)" in done.stdout
+    assert "add(a: int, b: int" in done.stdout
     assert "shop://hours" in done.stdout
-    assert "greet(name)" in done.stdout
+    assert "greet(name: str)" in done.stdout
 
 
 def test_list_as_json_on_an_older_revision(server: str) -> None:

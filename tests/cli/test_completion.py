@@ -42,6 +42,111 @@ def said(shell: str, script: str, folder: Path) -> list[str]:
     return [" ".join(sorted(line.split())) for line in done.stdout.splitlines()]
 
 
+SERVER = """
+from typing import Literal
+from dovetail import Server
+server = Server("words")
+
+@server.tool
+def find(query: str, kind: Literal["file", "folder"] = "file") -> str:
+    return query
+
+@server.tool
+def forget(id: int) -> None: ...
+
+@server.prompt
+def ask(topic: str) -> str:
+    return topic
+
+@server.resource("note://one")
+def note() -> str:
+    return "1"
+"""
+ASKED = {
+    "call server.py f": "find forget",
+    "call server.py find ": "kind=file kind=folder query=",
+    "call server.py --timeout 3 find query=x ": "kind=file kind=folder",
+    "prompt server.py ask t": "topic=",
+    "read server.py n": "note://one",
+}
+"""A command line, and the words that complete it."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "server.py").write_text(SERVER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("typed", "offered"), ASKED.items())
+def test_names_of_tools_and_arguments_come_from_the_server(
+    typed: str, offered: str, server: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "--words", *typed.split(" ")]) == 0
+    assert sorted(capsys.readouterr().out.split()) == offered.split()
+    assert main(["completion", "--line", f"dovetail {typed}"]) == 0
+    rest = typed.rpartition(":")[2] if ":" in typed else ""
+    assert sorted(capsys.readouterr().out.split()) == [one[len(rest) :] for one in offered.split()]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["run", "server.py", ""],
+        ["call", "nothing.py", ""],
+        ["call", "--no-option", "server.py", ""],
+        ["call", "--revision", "nonsense", "server.py", ""],
+        ["call", ""],
+        ["call", "server.py", "unknown", ""],
+    ],
+)
+def test_a_shell_offers_files_where_a_server_knows_nothing(
+    typed: list[str], server: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "--words", *typed]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_bash_gets_what_follows_the_last_word_break(server: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "--line", "dovetail read server.py note:"]) == 0
+    assert capsys.readouterr().out == "//one\n"
+    assert main(["completion", "--line", "dovetail call server.py find kind=fo"]) == 0
+    assert capsys.readouterr().out == "folder\n"
+    assert main(["completion", "--line", "dovetail call 'server.py fi"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_offers_the_tools_of_the_server(server: Path) -> None:
+    script = """eval "$(dovetail completion bash)"
+    COMP_LINE="dovetail call server.py fi"; COMP_POINT=${#COMP_LINE}
+    COMP_WORDS=(dovetail call server.py fi); COMP_CWORD=3; _dovetail; echo "${COMPREPLY[@]}"
+    COMP_LINE="dovetail read server.py note:"; COMP_POINT=${#COMP_LINE}
+    COMP_WORDS=(dovetail read server.py note :); COMP_CWORD=4; _dovetail; echo "${COMPREPLY[@]}"
+    """
+    assert said("bash", script, server) == ["find", "//one"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
+def test_fish_offers_the_tools_of_the_server(server: Path) -> None:
+    script = """dovetail completion fish | source
+    echo (complete -C "dovetail call server.py fi" | string split -f1 \\t)
+    echo (complete -C "dovetail prompt server.py ask t" | string split -f1 \\t)
+    """
+    assert said("fish", script, server) == ["find", "topic="]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
+def test_zsh_offers_the_tools_of_the_server(server: Path) -> None:
+    script = """autoload -Uz compinit; compinit -u -D; eval "$(dovetail completion zsh)"
+    compadd() { print -r -- "${(P)@[-1]}"; }
+    words=(dovetail call server.py f); CURRENT=4; _dovetail
+    words=(dovetail call server.py find q); CURRENT=5; _dovetail
+    """
+    assert said("zsh", script, server) == ["find forget", "query="]
+
+
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
 def test_fish_completes_commands_options_and_clients(tmp_path: Path) -> None:
     lines = (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail.cli import target
-from dovetail.cli.main import COMMANDS, main
+from dovetail.cli.main import COMMANDS, GROUPS, main
 from dovetail.cli.run_command import address, parser, read
 from dovetail.drivers.run import GRACE_SECONDS
 from dovetail.errors import DovetailError
@@ -529,7 +529,12 @@ def test_an_option_of_http_in_the_environment_is_for_those_who_serve_it(
 def test_help_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capsys.readouterr().out
-    assert all(command in told for command in COMMANDS)
+    assert [line for line in told.splitlines() if line in GROUPS] == list(GROUPS)
+    assert sorted(name for group in GROUPS.values() for name in group) == sorted(COMMANDS)
+    for group, commands in GROUPS.items():
+        paragraph = told.split(f"\n{group}\n")[1].split("\n\n")[0]
+        assert [line.split()[0] for line in paragraph.splitlines()] == [*commands, "example:"]
+        assert f"  example:    dovetail {commands[0]} " in paragraph
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("dovetail ")
     assert main(["dance"]) == 2

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-
 import msgspec
 
+from ..command_parser import CommandParser
 from ..errors import DovetailError
 from ..middleware.audit import KEY_VARIABLE, verify
 from .output import Printer
 
 
 def main(command: str, arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dovetail audit", description="Check a file written by the Audit middleware."
-    )
+    parser = CommandParser("audit", "Check a file written by the Audit middleware.")
     parser.add_argument("action", choices=("verify",))
     of_files = "the newest file; its rotated predecessors are checked too"
     parser.add_argument("file", metavar="FILE", help=of_files)

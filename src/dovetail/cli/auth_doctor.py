@@ -22,6 +22,7 @@ from ..auth.core.registration import Identity
 from ..auth.core.steps import Progress
 from ..client import Client
 from ..client.http_client import StatusError
+from ..command_parser import CommandParser
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Reconnect
 from ..telemetry.terminal_sanitizer import log_to_stderr, printable
@@ -34,7 +35,7 @@ from .output import Printer
 
 def main(arguments: Sequence[str]) -> int:
     """Check the authorization of one server; the exit status is 1 if a step fails."""
-    parser = argparse.ArgumentParser(prog="dovetail doctor auth", description=__doc__)
+    parser = CommandParser("doctor auth", __doc__ or "")
     parser.add_argument("url", metavar="URL")
     parser.add_argument(
         "--login", action="store_true", help="open the login page in a browser, and try the token"

@@ -23,6 +23,7 @@ import msgspec
 from ..auth.commands.auth_option import TOKEN, add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import Target, parse_target, run_command, with_scheme
+from ..command_parser import CommandParser
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import SKILLS_EXTENSION
 from ..settings import Timeouts
@@ -30,7 +31,8 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from ..transports.child import without_stderr
 from . import output, token_costs
 from .dotenv import read_dotenv
-from .output import Bar, Printer, stderr_of_child
+from .output import Printer, stderr_of_child
+from .progress_bar import Bar
 from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
 from .terminal_prompts import ask
@@ -195,7 +197,13 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 def client_parser(command: str, description: str, target: str = "target") -> argparse.ArgumentParser:
     """Return a parser with the options of every command that connects to a server."""
-    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
+    parser = CommandParser(command, description)
+    add_client_options(parser, target)
+    return parser
+
+
+def add_client_options(parser: argparse.ArgumentParser, target: str = "target") -> None:
+    """Add the options of every command that connects to a server."""
     parser.add_argument(
         target, help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json file'
     )
@@ -215,7 +223,6 @@ def client_parser(command: str, description: str, target: str = "target") -> arg
     )
     add_option(parser)
     add_environment(parser)
-    return parser
 
 
 def add_environment(parser: argparse.ArgumentParser) -> None:
@@ -264,10 +271,9 @@ def client_of(options: argparse.Namespace, **more: Any) -> Client:
         read_target(options.target, yes=options.yes),
         revision=options.revision,
         headers=read_headers(options.header),
-        auth=chosen(options.auth, options.target),
         env=environment_of(options.target, options) or None,
         on_stderr=stderr_of_child(),
-        **more,
+        **{"auth": chosen(options.auth, options.target), **more},
     )
 
 

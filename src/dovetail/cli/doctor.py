@@ -38,6 +38,7 @@ from .call import client_of, client_parser
 from .conformance_checks import judge
 from .findings import Finding, State, broken, conclude, lines_of, note, ok
 from .output import Printer
+from .progress_bar import Steps
 
 SLOW_PING: Final = 0.5
 """Seconds above which a server is reported as slow."""
@@ -73,7 +74,8 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     log_to_stderr()
     try:
-        found = asyncio.run(examine(options.target, partial(_client, options)))
+        with Steps.of(options, len(BY_NAME) + 3) as steps:
+            found = asyncio.run(examine(options.target, partial(_client, options), steps))
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail doctor: {error}\n")
         return 2
@@ -84,13 +86,16 @@ def _client(options: Namespace, revision: str | None) -> Client:
     return client_of(Namespace(**{**vars(options), "revision": revision or options.revision}))
 
 
-async def examine(target: str, connect: Connect) -> list[Finding]:
+async def examine(target: str, connect: Connect, steps: Steps | None = None) -> list[Finding]:
     """Return all findings, in the order of the checks. ``connect`` makes a client for a revision (None: default)."""
     found: list[Finding] = []
+    steps = steps or Steps(None, 0)
+    steps.begin("connection")
     begun = time.perf_counter()
     try:
         async with connect(None) as client:
             found.append(_connected(client, time.perf_counter() - begun))
+            steps.begin("tools and latency")
             found += await _offered(client)
             found.append(await _timing(client))
             wrong = {kind: count for kind, count in client.violations.items() if kind not in NORMAL}
@@ -103,8 +108,9 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
         found.append(broken("connection", without_stderr(error), _advice(target, error)))
     reached = not any(one.state == "broken" and one.check == "connection" for one in found)
     if reached:
-        found += await _revisions(connect)
+        found += await _revisions(connect, steps)
     if target.startswith(("http://", "https://")):
+        steps.begin("HTTP")
         found += await asyncio.to_thread(_over_http, target, reached)
     return found
 
@@ -123,11 +129,12 @@ def _connected(client: Client, seconds: float) -> Finding:
     return ok("connection", f"{name}, revision {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
-async def _revisions(connect: Connect) -> list[Finding]:
+async def _revisions(connect: Connect, steps: Steps) -> list[Finding]:
     """Check the connection with every revision."""
     spoken: list[str] = []
     found: list[Finding] = []
     for revision in BY_NAME:
+        steps.begin(f"revision {revision}")
         try:
             async with asyncio.timeout(EXAMINED_SECONDS):
                 async with connect(revision) as client:

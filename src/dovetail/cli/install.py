@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ..command_parser import CommandParser
 from ..errors import DovetailError
 from ..middleware.sensitive_data import MASK, is_secret_name, redacted
 from ..shapes import is_list, is_object
@@ -77,9 +78,9 @@ def _install(arguments: list[str]) -> int:
 
 
 def _install_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dovetail install",
-        description="Add a server to the configuration of a client. Arguments of the server follow --.",
+    parser = CommandParser(
+        "install",
+        "Add a server to the configuration of a client. Arguments of the server follow --.",
     )
     parser.add_argument("target", help="a Python file (FILE[:name]), or the URL of a server")
     parser.add_argument(
@@ -100,9 +101,7 @@ def _install_parser() -> argparse.ArgumentParser:
 
 
 def _uninstall(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dovetail uninstall", description="Remove a server from the configuration of a client."
-    )
+    parser = CommandParser("uninstall", "Remove a server from the configuration of a client.")
     parser.add_argument("name")
     parser.add_argument(
         "--from", dest="client", required=True, choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS)
@@ -128,9 +127,9 @@ def _uninstall(arguments: list[str]) -> int:
 
 
 def _discover(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dovetail discover",
-        description="List the servers in the configurations of the clients on this machine.",
+    parser = CommandParser(
+        "discover",
+        "List the servers in the configurations of the clients on this machine.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

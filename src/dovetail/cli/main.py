@@ -25,31 +25,42 @@ COMMANDS = {
     "call": ("dovetail.cli.call", "call a tool"),
     "read": ("dovetail.cli.call", "read a resource"),
     "prompt": ("dovetail.cli.call", "get a prompt"),
-    "inspect": ("dovetail.inspector.inspect_command", "inspect servers in a browser"),
+    "new": ("dovetail.cli.new", "create a project: a server with tests, a Dockerfile and a release workflow"),
     "dev": (
         "dovetail.inspector.dev_command",
         "serve a file during development: reload it after edits, and open the inspector",
     ),
+    "inspect": ("dovetail.inspector.inspect_command", "inspect servers in a browser"),
+    "stub": ("dovetail.cli.stub", "write a typed client of a server as a Python module"),
+    "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK for Dovetail"),
+    "completion": ("dovetail.cli.completion", "print shell completion for bash, zsh or fish"),
     "lock": (
         "dovetail.cli.manifest_commands",
         "write the manifest of a server to a lock file, for diff and for clients",
     ),
     "diff": ("dovetail.cli.manifest_commands", "compare two manifests and show which changes break clients"),
-    "stub": ("dovetail.cli.stub", "write a typed client of a server as a Python module"),
-    "migrate": ("dovetail.cli.migrate", "rewrite a server of FastMCP or the official SDK for Dovetail"),
     "install": ("dovetail.cli.install", "add a server to a client: Claude, Cursor, VS Code, Codex, …"),
     "uninstall": ("dovetail.cli.install", "remove a server from a client"),
     "discover": ("dovetail.cli.install", "list the servers of the clients on this machine"),
-    "explain": ("dovetail.cli.explain", "explain an error code or an error kind"),
-    "audit": ("dovetail.cli.audit_command", "check that an audit file is unchanged"),
     "login": ("dovetail.auth.commands.login", "log in to a server"),
     "logout": ("dovetail.auth.commands.login", "revoke and delete the tokens for a server"),
     "whoami": ("dovetail.auth.commands.login", "show the user of the stored token for a server"),
     "doctor": ("dovetail.cli.doctor", "find problems of a server or of its authorization"),
-    "new": ("dovetail.cli.new", "create a project: a server with tests, a Dockerfile and a release workflow"),
-    "completion": ("dovetail.cli.completion", "print shell completion for bash, zsh or fish"),
+    "explain": ("dovetail.cli.explain", "explain an error code or an error kind"),
+    "audit": ("dovetail.cli.audit_command", "check that an audit file is unchanged"),
 }
 """Command → module and summary. The module's ``main(command, arguments)`` returns the exit status."""
+
+
+GROUPS = {
+    "serve": ("run", "worker", "bridge", "gateway"),
+    "call": ("call", "list", "read", "prompt"),
+    "develop": ("dev", "new", "inspect", "stub", "migrate", "completion"),
+    "publish": ("install", "uninstall", "discover", "lock", "diff"),
+    "authenticate": ("login", "logout", "whoami"),
+    "operate": ("doctor", "explain", "audit"),
+}
+"""What users want to do → the commands for it. The first command has the example that ``dovetail --help`` shows."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,9 +118,13 @@ def _unknown(command: str) -> int:
 
 
 def _usage(stream: TextIO, status: int) -> int:
-    lines = [f"  {name:10} {summary}" for name, (_, summary) in COMMANDS.items()]
-    stream.write("usage: dovetail COMMAND …\n\n" + "\n".join(lines) + "\n\n")
-    stream.write("dovetail COMMAND --help shows the options of a command.\n")
+    from ..command_parser import EXAMPLES  # imported late: commands do not need it here
+
+    stream.write("usage: dovetail COMMAND …\n")
+    for group, commands in GROUPS.items():
+        rows = "".join(f"  {name:11} {COMMANDS[name][1]}\n" for name in commands)
+        stream.write(f"\n{group}\n{rows}  example:    {EXAMPLES[commands[0]]}\n")
+    stream.write("\ndovetail COMMAND --help shows the options of a command.\n")
     return status
 
 

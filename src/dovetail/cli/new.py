@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ..command_parser import CommandParser
 from ..errors import DovetailError
 from ..version import __version__
 from .output import Printer
@@ -50,7 +50,7 @@ TARGETS: Final = {
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Write the project; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="dovetail new", description="Create a project in a new folder.")
+    parser = CommandParser("new", "Create a project in a new folder.")
     parser.add_argument("name", help="the name of the folder and of the server: a-z, 0-9 and hyphens")
     parser.add_argument("--owner", default="you", help="the owner in registries (default: the user name)")
     parser.add_argument("--target", choices=TARGETS, help="add the files that deploy the server there")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from shutil import get_terminal_size
-from typing import Any, Final, TextIO, cast
+from typing import Any, TextIO, cast
 
 import msgspec
 from msgspec import UNSET
@@ -18,9 +16,7 @@ from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import GetPromptResult, ReadResourceResult, SkillEntry
 from ..telemetry.terminal_sanitizer import printable
-
-_BAR: Final = 24
-"""Characters of a progress bar."""
+from .signatures import Signature, signature
 
 
 class Bold(str):
@@ -42,60 +38,24 @@ class Bad(Bold):
 
 
 class Row(str):
-    """Two cells: columns of a table on a terminal, two lines elsewhere."""
+    """Two cells: columns of a table on a terminal, two lines elsewhere. `wrap` breaks a long first cell into lines."""
 
     cells: tuple[str, str]
+    wrap: Callable[[int], Sequence[str]] | None
 
-    def __new__(cls, first: str, second: str) -> Row:
+    def __new__(cls, first: str, second: str, wrap: Callable[[int], Sequence[str]] | None = None) -> Row:
         first, second = (
             each.replace("\n", "\\n") for each in (first, second)
         )  # text of a server cannot imitate lines of the output
         made = super().__new__(cls, f"  {first}\n      {second}" if second else f"  {first}")
         made.cells = first, second
+        made.wrap = wrap
         return made
 
 
 def coloured(stream: TextIO) -> bool:
     """Return whether ``stream`` is a terminal that shows colour, and colour is not disabled (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-class Bar:
-    """A progress bar for one call on a terminal; elsewhere it prints nothing."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._shown = False
-
-    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        if not self._stream.isatty():
-            return
-        text = printable(message or "").replace("\n", " ")
-        if total:
-            done = min(max(progress / total, 0.0), 1.0)
-            marks = "#" * round(done * _BAR)
-            text = f"[{marks:-<{_BAR}}] {done:4.0%} {text}"
-        else:
-            text = f"[{progress:g}] {text}"
-        self._stream.write(f"\r\x1b[K{text[: get_terminal_size().columns - 1]}")
-        self._stream.flush()
-        self._shown = True
-
-    @classmethod
-    @contextmanager
-    def of(cls, options: Namespace) -> Generator[Bar | None]:
-        """Show a bar during one call and remove it afterwards; None with ``--json``."""
-        bar = None if options.json else cls(sys.stderr)
-        try:
-            yield bar
-        finally:
-            if bar is not None:
-                bar._close()
-
-    def _close(self) -> None:
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
 
 
 def error_members(error: DovetailError) -> dict[str, Any]:
@@ -160,17 +120,29 @@ class Printer:
 
 
 def aligned(lines: Sequence[str]) -> Iterator[str]:
-    """Return the lines, with rows as a table that fits the terminal."""
+    """Return the lines, with rows as a table that fits the terminal.
+
+    A first cell longer than half a line has lines without a second column; its second cell follows on the next line.
+    """
     columns = get_terminal_size().columns
     firsts = [len(printable(line.cells[0])) for line in lines if isinstance(line, Row)]
-    width = min(max(firsts, default=0), columns // 2)
+    width = max((one for one in firsts if one <= columns // 2), default=0)
     for line in lines:
         if not isinstance(line, Row):
-            yield line
+            yield line.indented() if isinstance(line, JsonText) else line
             continue
-        first, second, room = *(printable(cell) for cell in line.cells), columns - width - 5
-        short = second if len(second) <= room else second[: room - 1] + "…"
-        yield f"  {first:{width}}  {short}".rstrip()
+        first, second = (printable(cell) for cell in line.cells)
+        if len(first) <= width:
+            yield f"  {first:{width}}  {_cut(second, columns - width - 5)}".rstrip()
+            continue
+        shown = [first] if line.wrap is None else line.wrap(columns - 3)
+        yield from (f"  {_cut(printable(one), columns - 3)}" for one in shown)
+        if second:
+            yield f"      {_cut(second, columns - 7)}"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator[str]:
@@ -182,12 +154,17 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
             yield ""
             yield Bold(title)
         for entry in entries:
-            name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
             summary = _description(entry).strip().splitlines()
-            yield Row(f"{name_of}{_signature(entry)}", summary[0] if summary else "")
+            shown = signature(entry)
+            wrap = None if shown.parameters is None else _wrap(shown)
+            yield Row(str(shown), summary[0] if summary else "", wrap)
     if not any(found.values()):
         kinds = "tools, resources or prompts" if "skills" not in found else "skills"
         yield f"The server has no {kinds}."
+
+
+def _wrap(shown: Signature) -> Callable[[int], Sequence[str]]:
+    return lambda width: [line.replace("\n", "\\n") for line in shown.wrapped(width)]
 
 
 def _description(entry: Any) -> str:
@@ -196,9 +173,22 @@ def _description(entry: Any) -> str:
     return entry.description or ""
 
 
+class JsonText(str):
+    """Text that may be JSON: indented on a terminal, unchanged elsewhere."""
+
+    def indented(self) -> str:
+        """Return the text with JSON objects and arrays indented; other text is unchanged."""
+        if not self.lstrip().startswith(("{", "[")):
+            return self
+        try:
+            return msgspec.json.format(self.encode(), indent=2).decode()
+        except (msgspec.MsgspecError, UnicodeError):
+            return self
+
+
 def tool_result(result: ToolResult) -> Iterator[str]:
     for block in result.content:
-        yield _block(block)
+        yield JsonText(_block(block))
     if not result.content and result.structured_content is not None:
         yield formatted(result.structured_content)
 
@@ -206,7 +196,7 @@ def tool_result(result: ToolResult) -> Iterator[str]:
 def resource(result: ReadResourceResult) -> Iterator[str]:
     for item in result.contents:
         if isinstance(item.text, str):
-            yield item.text
+            yield JsonText(item.text)
         else:
             kind = item.mime_type or "application/octet-stream"
             yield f"[{kind}, {_size(item.blob or '')} bytes; --json shows them in base64]"
@@ -250,17 +240,3 @@ def stderr_of_child() -> Callable[[bytes], None]:
         sys.stderr.flush()
 
     return write
-
-
-def _signature(entry: Any) -> str:
-    """Return the parameters of a tool or prompt; optional ones have a question mark."""
-    schema: dict[str, Any] | None = getattr(entry, "input_schema", None)
-    if schema is not None:
-        required: list[str] = schema.get("required") or []
-        properties: dict[str, Any] = schema.get("properties") or {}
-        names = [name if name in required else f"{name}?" for name in properties]
-        return f"({', '.join(names)})"
-    arguments = getattr(entry, "arguments", UNSET)
-    if arguments is not UNSET and arguments:
-        return f"({', '.join(a.name if a.required else a.name + '?' for a in arguments)})"
-    return ""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.auth_option import add_option, chosen, read_headers
+from ..command_parser import CommandParser
 from ..telemetry.terminal_sanitizer import printable
 from ..wire.revisions import BY_NAME
 from .call import read_target
@@ -43,9 +44,9 @@ def main(command: str, arguments: list[str], environ: Mapping[str, str] | None =
 
 
 def _bridge_parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail bridge",
-        description="Serve TARGET (a URL, a Python file, or a quoted command) over another transport or revision.",
+    result = CommandParser(
+        "bridge",
+        "Serve TARGET (a URL, a Python file, or a quoted command) over another transport or revision.",
     )
     result.add_argument("target", metavar="TARGET")
     add_common(result)
@@ -143,9 +144,9 @@ def _environment(words: list[str]) -> dict[str, str]:
 
 
 def _gateway_parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail gateway",
-        description="Serve all servers in FILE (mcpServers JSON, or TOML) as one. Changes of the file are applied.",
+    result = CommandParser(
+        "gateway",
+        "Serve all servers in FILE (mcpServers JSON, or TOML) as one. Changes of the file are applied.",
     )
     result.add_argument("file", metavar="FILE")
     add_common(result)

@@ -25,6 +25,7 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from .atomic_files import write_atomically
 from .call import client_of, client_parser
 from .output import Printer
+from .progress_bar import Steps
 
 MAX_DEPTH: Final = 16
 """Levels of a schema that become types; deeper values are Any."""
@@ -96,12 +97,23 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 async def _generate(options: argparse.Namespace) -> str:
+    with Steps.of(options, 4) as steps:
+        steps.begin("connection")
+        return await _written(options, steps)
+
+
+async def _written(options: argparse.Namespace, steps: Steps) -> str:
     async with client_of(options) as client:
         info = getattr(client, "server_info", None)
         name = "servers" if info is None else info.name
         capabilities = getattr(client, "server_capabilities", None)
         prompts = capabilities is None or capabilities.has("prompts")
-        return write(name, await client.list_tools(), await client.list_prompts() if prompts else [])
+        steps.begin("tools")
+        tools = await client.list_tools()
+        steps.begin("prompts")
+        found = await client.list_prompts() if prompts else []
+        steps.begin("types")
+        return write(name, tools, found)
 
 
 def write(server: str, tools: Sequence[m.Tool], prompts: Sequence[m.Prompt]) -> str:

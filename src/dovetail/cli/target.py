@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ..command_parser import CommandParser
 from ..errors import DovetailError
 from ..telemetry.terminal_sanitizer import log_to_stderr
 
@@ -31,7 +32,7 @@ class TargetError(DovetailError):
 
 def server_parser(command: str, description: str) -> argparse.ArgumentParser:
     """Return a parser with the options of every command that loads a server."""
-    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
+    parser = CommandParser(command, description)
     parser.add_argument(
         "target",
         metavar="FILE[:name]",
@@ -168,5 +169,11 @@ def _named(module: ModuleType, file: str, name: str) -> Server:
     if value is not None and not isinstance(value, Server) and callable(value):
         value = value()  # a factory
     if not isinstance(value, Server):
-        raise TargetError(f"{name} in {file} is not a Server and not a function that returns one")
+        from difflib import get_close_matches
+
+        close = get_close_matches(
+            name, [one for one, found in vars(module).items() if isinstance(found, Server)], 1
+        )
+        meant = f". Did you mean {file}:{close[0]}?" if close else ""
+        raise TargetError(f"{name} in {file} is not a Server and not a function that returns one{meant}")
     return value

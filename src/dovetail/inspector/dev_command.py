@@ -23,6 +23,7 @@ import msgspec
 from ..cli import option_sources
 from ..cli.target import TargetError, split
 from ..client.connecting.targets import Target, parse_target, run_command
+from ..command_parser import CommandParser
 from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
@@ -159,9 +160,9 @@ class Reloading:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail dev",
-        description="Serve a file during development: edits are reloaded, clients stay connected.",
+    result = CommandParser(
+        "dev",
+        "Serve a file during development: edits are reloaded, clients stay connected.",
     )
     result.add_argument(
         "target", metavar="FILE[:name]", help="a Python file, and the name of its Server if it has several"

@@ -12,6 +12,7 @@ import msgspec
 from ..auth.commands.auth_option import add_option, read_headers
 from ..cli import option_sources
 from ..cli.call import add_environment, environment_of
+from ..command_parser import CommandParser
 from ..settings import Limits
 from ..telemetry.terminal_sanitizer import log_to_stderr
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail inspect", description="Inspect servers in a browser, on a local page."
-    )
+    result = CommandParser("inspect", "Inspect servers in a browser, on a local page.")
     result.add_argument(
         "targets", metavar="TARGET", nargs="*",
         help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json',

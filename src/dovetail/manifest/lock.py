@@ -7,6 +7,7 @@ runs. It belongs into the repository: a changed line is a change of the interfac
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,8 +43,12 @@ class Manifest(Struct, rename="camel", omit_defaults=True):
     prompts: Entries = {}
 
 
-async def manifest_of(client: Client) -> Manifest:
-    """Return the manifest of the server of an open ``client``."""
+def _ignore(step: str) -> None:
+    """Report no progress."""
+
+
+async def manifest_of(client: Client, progress: Callable[[str], None] = _ignore) -> Manifest:
+    """Return the manifest of the server of an open ``client``. ``progress`` is called with each list that is read."""
     offered = client.server_capabilities
     found = Manifest(FORMAT)
     info = client.server_info
@@ -51,12 +56,15 @@ async def manifest_of(client: Client) -> Manifest:
         found.server = {"name": info.name, "version": info.version}
     if client.instructions:
         found.server["instructions"] = client.instructions
+    progress("tools")
     if offered.has("tools"):
         found.tools = {tool.name: written(tool) for tool in await client.list_tools()}
+    progress("resources")
     if offered.has("resources"):
         found.resources = {one.uri: written(one) for one in await client.list_resources()}
         templates = await client.list_resource_templates()
         found.resource_templates = {one.uri_template: written(one) for one in templates}
+    progress("prompts")
     if offered.has("prompts"):
         found.prompts = {one.name: written(one) for one in await client.list_prompts()}
     return found

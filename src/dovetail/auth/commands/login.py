@@ -16,6 +16,7 @@ import msgspec
 from ...client import Client
 from ...client.auth import AuthRequest
 from ...client.http_client import Send
+from ...command_parser import CommandParser
 from ...errors import DovetailError
 from ...settings import Reconnect
 from ...telemetry.terminal_sanitizer import log_to_stderr, printable
@@ -57,7 +58,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=_HELP[command])
+    parser = CommandParser(command, _HELP[command])
     parser.add_argument("url", metavar="URL")
     if command == "login":
         add_login_options(parser)

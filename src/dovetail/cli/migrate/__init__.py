@@ -1,4 +1,4 @@
-"""``dovetail migrate server.py``: rewrite a server for FastMCP or the official SDK for Dovetail.
+"""``dovetail migrate FILE|FOLDER…``: rewrite servers for FastMCP or the official SDK for Dovetail.
 
 The exit status is 0 if everything was migrated, 1 if comments mark what to change by hand, 2 if there is nothing to
 migrate.
@@ -11,40 +11,76 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from ...command_parser import CommandParser
 from ...errors import DovetailError
 from ...extras import missing
+from ...imported_packages import ORIGINALS, imported_packages
 from ..atomic_files import write_atomically
 from ..output import Printer
+from ..progress_bar import Steps
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
-    """Migrate one file; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="dovetail migrate",
-        description="Rewrite a server for FastMCP 2 to 4, or for the official SDK 1 or 2, for Dovetail.",
+    """Migrate the files; returns the exit status."""
+    parser = CommandParser(
+        "migrate",
+        "Rewrite a server for FastMCP 2 to 4, or for the official SDK 1 or 2, for Dovetail.",
         epilog="Exit status: 0 everything migrated, 1 see the comments '# dovetail: …', 2 nothing to migrate.",
     )
-    parser.add_argument("file", help="a Python file with a server")
+    parser.add_argument(
+        "file",
+        nargs="+",
+        help="a Python file with a server, or a folder: all its files that import the libraries",
+    )
     parser.add_argument(
         "--write", action="store_true", help="change the file; by default, the diff is printed"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
-    path = Path(options.file)
-    try:
-        before = path.read_bytes()
-        after = migrated(before)
-    except (OSError, DovetailError) as error:
-        if isinstance(error, DovetailError) and error.kind == "missing_extra":
-            raise
-        message = error.message if isinstance(error, DovetailError) else error.strerror
-        sys.stderr.write(f"dovetail migrate: {path}: {message}\n")
-        return 2
-    if options.write and after != before:
-        write_atomically(path, after)
-    _show(path, before, after, options)
-    return 1 if marks(after) else 0
+    paths = [path for word in options.file for path in _files(Path(word))]
+    done: list[tuple[Path, bytes, bytes]] = []
+    failed = not paths
+    if failed:
+        sys.stderr.write(
+            f"dovetail migrate: {', '.join(options.file)}: no file imports FastMCP or the official SDK\n"
+        )
+    with Steps.of(options, len(paths)) as steps:
+        for path in paths:
+            steps.begin(str(path))
+            try:
+                before = path.read_bytes()
+                done.append((path, before, migrated(before)))
+            except (OSError, DovetailError) as error:
+                if isinstance(error, DovetailError) and error.kind == "missing_extra":
+                    raise
+                message = error.message if isinstance(error, DovetailError) else error.strerror
+                steps.line(f"dovetail migrate: {path}: {message}")
+                failed = True
+    for path, before, after in done:
+        if options.write and after != before:
+            write_atomically(path, after)
+    several = len(options.file) > 1 or any(Path(word).is_dir() for word in options.file)
+    if options.json and (several or done):
+        documents = [_document(path, before, after, options) for path, before, after in done]
+        Printer(json=True).json({"files": documents} if several else documents[0])
+    elif not options.json:
+        for path, before, after in done:
+            _show(path, before, after, options)
+    return 2 if failed else 1 if any(marks(after) for _, _, after in done) else 0
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file, or the files of a folder that import one of the libraries; hidden folders are left out."""
+    if not path.is_dir():
+        return [path]
+    return [
+        one
+        for one in sorted(path.rglob("*.py"))
+        if not any(part.startswith(".") or part == "node_modules" for part in one.relative_to(path).parts)
+        and ORIGINALS & imported_packages(one)
+    ]
 
 
 def migrated(source: bytes) -> bytes:
@@ -70,26 +106,27 @@ def marks(source: bytes) -> list[tuple[int, str]]:
     ]
 
 
-def _show(path: Path, before: bytes, after: bytes, options: argparse.Namespace) -> None:
+def _diff(path: Path, before: bytes, after: bytes) -> list[str]:
     old, new = (text.decode(errors="replace").splitlines() for text in (before, after))
-    diff = list(difflib.unified_diff(old, new, str(path), str(path), lineterm=""))
-    found = marks(after)
-    left = [f"{path}:{line}: {text}" for line, text in found]
-    if options.json:
-        Printer(json=True).json(
-            {
-                "file": str(path), "changed": before != after, "written": options.write and before != after,
-                "diff": "\n".join(diff), "marks": [{"line": line, "text": text} for line, text in found],
-            }
-        )  # fmt: skip
-        return
+    return list(difflib.unified_diff(old, new, str(path), str(path), lineterm=""))
+
+
+def _document(path: Path, before: bytes, after: bytes, options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "file": str(path), "changed": before != after, "written": options.write and before != after,
+        "diff": "\n".join(_diff(path, before, after)),
+        "marks": [{"line": line, "text": text} for line, text in marks(after)],
+    }  # fmt: skip
+
+
+def _show(path: Path, before: bytes, after: bytes, options: argparse.Namespace) -> None:
     printer = Printer(json=False)
-    for line in diff if not options.write else ():
+    for line in _diff(path, before, after) if not options.write else ():
         printer.line(line)
     if before == after:
         printer.line(f"{path}: nothing to change")
     elif options.write:
         printer.line(f"{path}: written")
     # stdout has only the diff, for `patch`; the comments are listed on stderr.
-    for line in left:
-        sys.stderr.write(line + "\n")
+    for line, text in marks(after):
+        sys.stderr.write(f"{path}:{line}: {text}\n")

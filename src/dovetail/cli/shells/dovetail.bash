@@ -10,6 +10,14 @@ _dovetail() {
             --revision) known="@REVISIONS@" ;;
             completion) known="bash zsh fish" ;;
         esac
+        if [ -z "$known" ] && [ "$COMP_CWORD" -gt 2 ] && [[ "${COMP_WORDS[1]}" =~ ^(call|read|prompt)$ ]]; then
+            mapfile -t COMPREPLY < <(dovetail completion --line "${COMP_LINE:0:COMP_POINT}" </dev/null 2>/dev/null)
+            if [ "${#COMPREPLY[@]}" -gt 0 ]; then
+                compopt +o filenames 2>/dev/null
+                [[ "${COMPREPLY[0]}" == *= ]] && compopt -o nospace 2>/dev/null
+                return
+            fi
+        fi
     fi
     if [ -n "$known" ]; then
         COMPREPLY=($(compgen -W "$known" -- "$word"))

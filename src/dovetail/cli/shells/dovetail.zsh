@@ -14,7 +14,16 @@ _dovetail() {
             --into | --from) compadd @CLIENTS@ ;;
             --revision) compadd @REVISIONS@ ;;
             completion) compadd bash zsh fish ;;
-            *) _files ;;
+            *)
+                if (( CURRENT > 3 )) && [[ "$words[2]" == (call|read|prompt) ]]; then
+                    options=(${(f)"$(dovetail completion --words "${(@Q)words[2,CURRENT]}" </dev/null 2>/dev/null)"})
+                    if (( $#options )); then
+                        compadd -S '' -a options
+                        return
+                    fi
+                fi
+                _files
+                ;;
         esac
     fi
 }
