@@ -134,12 +134,20 @@ def test_explain_prints_meaning_code_cause_fix_and_retry(
     assert capsys.readouterr().out == text
 
 
-def test_explain_lists_the_kinds_that_share_a_code_by_name_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_counts_the_kinds_that_only_share_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-32602"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("invalid_params: Invalid params\n  code:  -32602\n")
-    assert "Kinds that share the code -32602: unsupported_protocol_version, " in out
+    assert " more kinds have the code -32602. `dovetail explain KIND` explains one" in out
+    assert "unsupported_protocol_version" not in out
     assert out.count("cause:") == 1
+    assert main(["explain", "-32700"]) == 0
+    assert "1 more kind has the code -32700: invalid_encoding." in capsys.readouterr().out
+
+
+def test_explain_writes_a_code_of_several_dialects_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-32001"]) == 0
+    assert "  code:  -32001 (erlmcp, mcp_client)\n" in capsys.readouterr().out
 
 
 def test_explain_prints_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

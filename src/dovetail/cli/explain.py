@@ -8,19 +8,24 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 import msgspec
 
 from .. import refusals
+from ..command_parser import CommandParser
 from ..error_causes import CAUSES
 from ..errors import DovetailError
 from ..refusals import Explanation
 
+KINDS_LISTED: Final = 3
+"""The most kinds with the same code that are listed by name."""
+
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail explain",
-        description="Show what an error means, its cause, how to fix it, and whether to send the request again.",
+    result = CommandParser(
+        "explain",
+        "Show what an error means, its cause, how to fix it, and whether to send the request again.",
     )
     result.add_argument(
         "error",
@@ -60,21 +65,30 @@ def _found(error: str) -> list[Explanation]:
 
 
 def _lines(found: Sequence[Explanation]) -> Iterator[str]:
-    """One paragraph for each kind, with all of its codes. Kinds that only share an official code are listed last."""
+    """One paragraph for each kind, with all of its codes. Kinds that only share an official code are counted."""
     shared = [one.kind for one in found[1:] if one.where == "official" and one.code == found[0].code]
     shared = [kind for kind in shared if kind != found[0].kind]
     shown = [one for one in found if one.kind not in shared]
     for kind, group in groupby(shown, key=lambda one: one.kind):
         same = list(group)
         yield f"{kind}: {same[0].meaning}\n"
-        if (codes := ", ".join(_code(one) for one in same if one.code is not None)) != "":
+        if (codes := _codes(same)) != "":
             yield f"  code:  {codes}\n"
         yield f"  cause: {same[0].cause}\n  fix:   {same[0].fix}\n"
         yield f"  retry: {'yes, later' if same[0].retryable else 'not without a change'}\n"
     if shared:
-        yield f"Kinds that share the code {found[0].code}: {', '.join(shared)}.\n"
-        yield "`dovetail explain KIND` shows one of them.\n"
+        names = f": {', '.join(shared)}" if len(shared) <= KINDS_LISTED else ""
+        more = "1 more kind has" if len(shared) == 1 else f"{len(shared)} more kinds have"
+        yield f"{more} the code {found[0].code}{names}. `dovetail explain KIND` explains one, --json all of them.\n"
 
 
-def _code(one: Explanation) -> str:
-    return f"{one.code}" if one.where in ("refusal", "official") else f"{one.code} ({one.where})"
+def _codes(same: Sequence[Explanation]) -> str:
+    """Return the codes of one kind, each with the dialects that use it."""
+    dialects: dict[int, list[str]] = {}
+    for one in same:
+        if one.code is not None:
+            official = one.where in ("refusal", "official")
+            dialects.setdefault(one.code, []).extend([] if official else [one.where])
+    return ", ".join(
+        f"{code} ({', '.join(names)})" if names else f"{code}" for code, names in dialects.items()
+    )
