@@ -37,7 +37,7 @@ from .connecting.targets import Target, parse_target
 if TYPE_CHECKING:
     from ..extensions.base import Extension
     from ..manifest.contract import Contract
-    from ..telemetry.events import Events
+    from ..telemetry.events import EventReporter
 
 LONG_PROBE: Final = 0.1
 """Smallest discovery timeout, as a fraction of the connect timeout."""
@@ -205,7 +205,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_resource_updated: Callback | None = None
     on_task: Callback | None = None
     on_state: Callable[[str], Any] | None = None
-    events: Events | None = None
+    events: EventReporter | None = None
     """Receives events."""
     client_info: Implementation = field(default_factory=lambda: Implementation("dovetail", __version__))
     validate: Checking = "warn"
@@ -326,9 +326,9 @@ def _observed(
     middleware = with_tracing(middleware)
     if on_event is None:
         return {"middleware": middleware}
-    from ..telemetry.events import Events
+    from ..telemetry.events import EventReporter
 
-    events = Events("client", on_event)
+    events = EventReporter("client", on_event)
     return {"middleware": (events, *middleware), "events": events}
 
 

@@ -51,6 +51,8 @@ from .response_size import oversized_result
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
 LISTEN: Final = "subscriptions/listen"
+STREAMS: Final = frozenset({LISTEN, "events/stream"})
+"""Requests that last until the client ends them. Their notifications need a stream."""
 
 
 class Endpoint:

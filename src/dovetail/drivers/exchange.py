@@ -24,7 +24,7 @@ from ..core.channel import (
     Session,
     Violation,
 )
-from ..core.endpoint import LISTEN, Endpoint
+from ..core.endpoint import STREAMS, Endpoint
 from ..core.principal import Principal
 from ..errors import DovetailError, ProtocolError
 from ..wire.frames import Frame, too_large
@@ -127,10 +127,10 @@ async def exchange(
         return ACCEPTED if reply is None else 200, reply
     if not isinstance(event, Call):
         return _respond_without_call(service, endpoint, event)
-    if event.method == LISTEN and writer is NULL_WRITER:
+    if event.method in STREAMS and writer is NULL_WRITER:
         # It would never end, and no client could receive its notifications.
         error = ProtocolError(
-            "subscription_failed", "subscriptions/listen needs a stream; this transport has none"
+            "subscription_failed", f"{event.method} needs a stream; this transport has none"
         )
         return service.admission.status_of(error, event.codec), endpoint.send_error(event, error)
     calls.append(event)

@@ -1,8 +1,8 @@
 """Extensions of the protocol, for ``Server(extensions=[…])`` and ``Client(extensions=[…])``.
 
 `Extension` in `base` is the class of all of them. `apps` has MCP Apps (tools whose results a host shows as a page),
-`idempotency` runs calls with a key once, `skills` serves skills from folders and from code, `tasks` has tools that run
-as tasks. A name is loaded when it is first used.
+`events` tells clients what has happened, `idempotency` runs calls with a key once, `skills` serves skills from folders
+and from code, `tasks` has tools that run as tasks. A name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .apps import App, Apps
     from .base import Extension, ExtensionMethod
+    from .events.client_events import EventsClient
+    from .events.event_types import Event, EventBatch
+    from .events.server_events import Events
+    from .events.webhook_receiver import WebhookReceiver
+    from .events.webhook_sender import Webhooks
     from .idempotency import Idempotency
     from .skills import Skill, Skills
     from .tasks import Tasks
@@ -20,23 +25,35 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Apps",
+    "Event",
+    "EventBatch",
+    "Events",
+    "EventsClient",
     "Extension",
     "ExtensionMethod",
     "Idempotency",
     "Skill",
     "Skills",
     "Tasks",
+    "WebhookReceiver",
+    "Webhooks",
 ]
 
 _HOMES: Final = {
     "App": "apps",
     "Apps": "apps",
+    "Event": "events.event_types",
+    "EventBatch": "events.event_types",
+    "Events": "events.server_events",
+    "EventsClient": "events.client_events",
     "Extension": "base",
     "ExtensionMethod": "base",
     "Idempotency": "idempotency",
     "Skill": "skills",
     "Skills": "skills",
     "Tasks": "tasks",
+    "WebhookReceiver": "events.webhook_receiver",
+    "Webhooks": "events.webhook_sender",
 }
 
 

@@ -53,7 +53,7 @@ class TelemetryEvent(Struct, frozen=True):
     data: Mapping[str, Any]
 
 
-class Events(Middleware):
+class EventReporter(Middleware):
     """Calls ``heard`` for each event: around every call, and as a `Watcher` of invalid messages."""
 
     observes = True
@@ -130,7 +130,7 @@ class Events(Middleware):
 
 def listen(server: Server, heard: Heard) -> Heard:
     """Call ``heard`` for all further events of ``server``."""
-    events = Events("server", heard)
+    events = EventReporter("server", heard)
     server.dispatcher.pipeline.add(events)
     server.subscriptions.session_listeners.append(events.watch_session)
     return heard

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
 
-from ..core.endpoint import LISTEN
+from ..core.endpoint import STREAMS
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import NAME_ECHO, DovetailError, RemoteProtocolError
 from ..middleware.call_outcome import Outcome, code_of, of_error, of_result
@@ -144,7 +144,7 @@ class Metrics(Middleware):
             method = call.method
             one = tools.get(request.name) if method == _CALL else self._look_up(method, request.name)
             cells = self._cells
-            if method != LISTEN:
+            if method not in STREAMS:
                 self._in_flight += 1  # a gauge that is read rarely: a plain integer is cheaper to change
             begun = perf_counter()
             try:
@@ -161,7 +161,7 @@ class Metrics(Middleware):
                 self._failed(one, error)
                 raise
             finally:
-                if method != LISTEN and one is not None:
+                if method not in STREAMS and one is not None:
                     took, at = perf_counter() - begun, one.seconds
                     self._in_flight -= 1
                     cells[at if took <= first else at + bisect_left(BUCKETS, took)] += 1.0

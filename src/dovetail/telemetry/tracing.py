@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
-from ..core.endpoint import LISTEN
+from ..core.endpoint import STREAMS
 from ..core.trace_context import trace_members
 from ..drivers.middleware_chain import Middleware, Next, Request, Respond, admission_of
 from ..errors import DovetailError
@@ -140,7 +140,7 @@ class Tracing(Middleware):
 
     def wrap(self, call_next: Next) -> Next:
         def traced(request: Request) -> Awaitable[Struct | Raw]:
-            if request.call.method == LISTEN:  # a span of hours is not useful
+            if request.call.method in STREAMS:  # a span of hours is not useful
                 return call_next(request)
             return self._run(request, call_next)
 

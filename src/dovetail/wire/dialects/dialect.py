@@ -216,7 +216,8 @@ def restore(members: Object, name: str) -> None:
 
 # --- errors -------------------------------------------------------------------------------------------------
 
-_MODERN_CODES = frozenset((-32020, -32021, -32022))
+_MODERN_CODES = frozenset(range(-32027, -32019))
+"""Codes of the reserved range that 2026-07-28 defines, and those of the events extension (SEP-3415)."""
 _RESERVED = range(-32099, -31999)
 _ENVELOPE = frozenset({"parse_error", "invalid_encoding", "invalid_request", "message_too_large"})
 _REFUSED = frozenset(
