@@ -21,7 +21,6 @@ from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
 from ..errors import NAME_ECHO, DovetailError
-from ..json_schema.coercion import coerce
 from ..model import ResourceTemplateReference, Tool
 
 log = logging.getLogger("dovetail")
@@ -131,6 +130,8 @@ class Request(Struct, eq=False):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return UNSET
         definition = self.component.definition
+        from ..json_schema.coercion import coerce  # most middleware reads no arguments
+
         return coerce(found, definition.input_schema)[0] if isinstance(definition, Tool) else found
 
     @property

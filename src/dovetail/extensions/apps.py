@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from ..errors import RegistrationError
 from ..model import CallToolResult, ResourceContents, TextContent
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
-from ..server.input_requests.client_requests import InputRequired
+from ..server.input_requests.input_required import InputRequired
 from ..server.list_pages import shows_apps
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+MAX_SCHEMA_DEPTH: Final = 64
+"""Levels of one schema, references not followed."""
 DEFINITIONS: Final = ("$defs", "definitions")
 BY_NAME: Final = frozenset({"properties", "patternProperties", "dependentSchemas", *DEFINITIONS})
 """Keywords that hold schemas by a name of the author's choice."""

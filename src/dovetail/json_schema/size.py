@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
-from .keywords import BY_NAME, DEFINITIONS, SAME_VALUE, VALUES
+from .keywords import BY_NAME, DEFINITIONS, MAX_SCHEMA_DEPTH, SAME_VALUE, VALUES
 from .problem import SchemaError
 from .references import target
 
@@ -18,8 +18,6 @@ Schema = dict[str, Any]
 
 MAX_SCHEMA_NODES: Final = 10_000
 """Objects, arrays and other values of one schema."""
-MAX_SCHEMA_DEPTH: Final = 64
-"""Levels of one schema, references not followed."""
 MAX_COMPARISONS: Final = 100_000
 """Schemas that one value is compared with, references followed."""
 _MAX_REFERENCE_DEPTH: Final = 256

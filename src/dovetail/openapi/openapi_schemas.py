@@ -12,9 +12,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ..json_schema.keywords import BY_NAME, DEFINITIONS, LISTS, SAME_VALUE, SINGLE
+from ..json_schema.keywords import BY_NAME, DEFINITIONS, LISTS, MAX_SCHEMA_DEPTH, SAME_VALUE, SINGLE
 from ..json_schema.references import definition_name
-from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..shapes import Object, is_list, is_object
 from .description import Document
 

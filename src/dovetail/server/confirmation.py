@@ -31,7 +31,8 @@ from ..stores.base import Store
 from ..stores.quotas import Quota, quota_owner
 from ..stores.versioned_records import VersionedRecords
 from .dispatcher import CONFIRMATION_PATH
-from .input_requests.client_requests import Asking, InputNotSupported
+from .input_requests.client_requests import Asking
+from .input_requests.input_required import InputNotSupported
 from .input_requests.request_kinds import Elicit, ElicitUrl
 
 if TYPE_CHECKING:

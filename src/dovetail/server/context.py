@@ -18,23 +18,20 @@ from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
 from ..wire.dialects.dialect import VENDOR
 from ..wire.methods import METHODS, CustomParams
 from .composition import chosen
-from .handles import State, create_handle
-from .input_requests.client_requests import Asking, InputNotSupported
-from .input_requests.request_kinds import (
-    Accepted,
-    Declined,
-    Elicit,
-    ElicitUrl,
-    Messages,
-    Question,
-    Roots,
-    Sample,
-    Sampled,
-    SampleOptions,
-)
+from .input_requests.input_required import InputNotSupported
 from .signatures.plain_types import encode
 
 if TYPE_CHECKING:
+    from .handles import State
+    from .input_requests.client_requests import Asking
+    from .input_requests.request_kinds import (
+        Accepted,
+        Declined,
+        Messages,
+        Question,
+        Sampled,
+        SampleOptions,
+    )
     from .server import Server
 
 T = TypeVar("T")
@@ -178,6 +175,8 @@ class Context:
         """
         if self._closed:
             self._check_open()
+        from .input_requests.request_kinds import Elicit  # loaded with the first question
+
         asking = self._asking.ask_one(Elicit(message, schema, key=key))
         asking.__qualname__ = "Context.elicit"  # Python names it when `await` is missing
         return asking
@@ -191,6 +190,8 @@ class Context:
         Raises:
             CapabilityError: the client cannot open URLs.
         """
+        from .input_requests.request_kinds import ElicitUrl  # loaded with the first question
+
         self._check_open()
         return await self._asking.ask_one(ElicitUrl(message, url, key=key))
 
@@ -218,6 +219,8 @@ class Context:
         Raises:
             CapabilityError: the client does not support sampling, or not sampling with ``tools``.
         """
+        from .input_requests.request_kinds import Sample  # loaded with the first question
+
         self._check_open()
         return await self._asking.ask_one(Sample(messages, **options))
 
@@ -227,6 +230,8 @@ class Context:
         Raises:
             CapabilityError: the client does not support roots.
         """
+        from .input_requests.request_kinds import Roots  # loaded with the first question
+
         self._check_open()
         return await self._asking.ask_one(Roots(key=key))
 
@@ -399,6 +404,8 @@ class Context:
             TypeError, ValueError: the value cannot be encoded as JSON, or is too large.
             StoreFull: the quota of handles is used up, for this caller or for the server.
         """
+        from .handles import create_handle  # loaded with the first handle
+
         return await create_handle(self._server.lifecycle.state_store, self._call, value, ttl)
 
     @property
@@ -408,6 +415,8 @@ class Context:
         Raises:
             StateError: the call has neither a principal nor a session.
         """
+        from .handles import State  # loaded with its first use
+
         return State(self._server.lifecycle.state_store, self._call)
 
     # What the caller can see

@@ -34,7 +34,7 @@ from . import current_call
 from .context import Context
 from .execution import resumed
 from .failures import Failures, unreadable
-from .input_requests.client_requests import InputRequired, asking_for
+from .input_requests.input_required import InputRequired
 from .pipeline import Pipeline
 from .protocol_methods import Handler, ProtocolMethods
 from .registry.component_tables import Changed, Registered, RegisteredResource
@@ -500,6 +500,10 @@ class Dispatcher:
         if parameter is None and call.params.request_state is UNSET and not current_call.wanted:
             value = await entry.call(**decode())
             return _needs_context() if type(value) is InputRequired else value
+        from .input_requests.client_requests import (
+            asking_for,  # loaded with the first handler that has a Context
+        )
+
         asking = asking_for(self, call, channel)
         context = Context(self._server, call, channel, asking)
         before = current_call.context.set(context) if current_call.wanted else None
@@ -531,6 +535,8 @@ class Dispatcher:
 
     def context(self, call: Call, channel: Channel) -> Context:
         """A context for ``call``, for handlers of methods added with `add_method`."""
+        from .input_requests.client_requests import asking_for
+
         return Context(self._server, call, channel, asking_for(self, call, channel))
 
 

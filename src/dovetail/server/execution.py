@@ -16,13 +16,13 @@ from weakref import WeakSet
 
 from ..core.channel import Session
 from ..core.phases import SERVING
-from ..drivers.semaphore import QueuedSemaphore
 from ..drivers.thread_pool import ThreadPool
 from ..errors import RETRY_AFTER_MS, DovetailError, ProtocolError, Refusal, RegistrationError
 from ..settings import Limits
 
 if TYPE_CHECKING:
     from ..drivers.process_pool import ProcessPool
+    from ..drivers.semaphore import QueuedSemaphore
     from .signatures.parameters import Signature
 
 HANDLER_QUEUE: Final = 100
@@ -109,6 +109,8 @@ class HandlerRunner:
         if timeout is not None:
             call = partial(_timed, call, what, timeout)
         if limit is not None:
+            from ..drivers.semaphore import QueuedSemaphore  # most handlers have no limit
+
             semaphore = QueuedSemaphore(limit, options.get("queue", HANDLER_QUEUE))
             self._semaphores.add(semaphore)
             call = partial(_in_turn, call, what, semaphore, timeout)

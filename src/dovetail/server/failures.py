@@ -29,8 +29,8 @@ from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..stores.base import StoreError, StoreFull
 from ..wire.dialects.dialect import VENDOR
 from .execution import HandlerTimeout
-from .input_requests.client_requests import InputNotSupported, InputRejected, plain
-from .signatures.plain_types import UNWRITABLE, readable
+from .input_requests.input_required import InputNotSupported, InputRejected
+from .signatures.plain_types import UNWRITABLE, plain, readable
 from .signatures.returns import block, writable
 from .signatures.validation_errors import ReturnError
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
@@ -27,19 +25,14 @@ log = logging.getLogger("dovetail")
 FOLDER: Final = "DOVETAIL_CRASH_DIR"
 
 
-@contextmanager
-def reported() -> Generator[None, None, None]:
-    """Write a report of an unexpected exception, then re-raise it. A `DovetailError` explains itself."""
-    try:
-        yield
-    except DovetailError:
-        raise
-    except Exception as error:
-        log.error("server crashed: %s", type(error).__name__)
-        path = write(error)
-        if path is not None:
-            log.error("crash report written to %s", path)
-        raise
+def report(error: Exception) -> None:
+    """Log an unexpected exception and write a report of it. A `DovetailError` explains itself."""
+    if isinstance(error, DovetailError):
+        return
+    log.error("server crashed: %s", type(error).__name__)
+    path = write(error)
+    if path is not None:
+        log.error("crash report written to %s", path)
 
 
 def write(error: BaseException) -> Path | None:

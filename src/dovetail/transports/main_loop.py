@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from ..drivers.run import GRACE_SECONDS
 from ..drivers.thread_pool import DaemonExecutor, ThreadPool, kill_all
-from ..telemetry.crash_report import reported
 
 if TYPE_CHECKING:
     from ..drivers.duplex import Duplex
@@ -188,8 +187,12 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
     try:
-        with reported():
-            asyncio.run(supervised())
+        asyncio.run(supervised())
+    except Exception as error:
+        from ..telemetry.crash_report import report  # a server loads it only here
+
+        report(error)
+        raise
     finally:
         watchdog.cancel()
     return stops[0].status

@@ -23,7 +23,6 @@ from ..model.meta import SERVER_INFO
 from .dialects import OFFICIAL
 from .dialects.dialect import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.downgrade import Downgrade
-from .fallback_decoding import explain, known_blocks
 from .frames import (
     CARRIAGE_RETURN,
     LINE_FEED,
@@ -201,6 +200,8 @@ class Codec:
             try:
                 data = rewrite(self.dialect.result_in.get(method.name, ()), data)
                 kind = result_type_of(method, data, self.revision)
+                from .fallback_decoding import known_blocks  # rarely needed
+
                 result = self._decoder(kind)(known_blocks(data))
                 return _unknown().attach_original(result, data) if self.preserves_unknown else result
             except UNREADABLE as error:
@@ -463,6 +464,8 @@ def _on_one_line(data: bytes) -> bytes:
 
 def _fault(reason: msgspec.ValidationError, faults: tuple[tuple[str, str], ...]) -> str | None:
     """Return the error kind of a field that has its own one."""
+    from .fallback_decoding import explain  # only wrong messages need it
+
     place = explain(reason).rpartition(" - at `")[2].rstrip("`")
     return next((own for pattern, own in faults if re.search(pattern, place)), None)
 
@@ -471,6 +474,8 @@ def _refusal(
     kind: str, message: str, reason: Exception, faults: tuple[tuple[str, str], ...] = ()
 ) -> RemoteProtocolError:
     if isinstance(reason, msgspec.ValidationError):
+        from .fallback_decoding import explain  # only wrong messages need it
+
         details = explain(reason)
         kind = _fault(reason, faults) or kind
         return RemoteProtocolError(kind, f"{message}: {details}", data={"details": details})

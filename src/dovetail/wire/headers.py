@@ -19,8 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import NAME_ECHO, RegistrationError, RemoteProtocolError
-from ..json_schema.keywords import BY_NAME, VALUES
-from ..json_schema.size import MAX_SCHEMA_DEPTH
+from ..json_schema.keywords import BY_NAME, MAX_SCHEMA_DEPTH, VALUES
 from ..lazy_pattern import lazy_pattern
 from ..model.meta import PROTOCOL_VERSION
 from ..shapes import is_list, is_object

@@ -16,8 +16,10 @@ from msgspec import UNSET, Raw, Struct
 from ...core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...server.execution import stop_clock
-from ...server.input_requests.client_requests import Asking, InputRequired, LegacyAsking, Unwind, plain
+from ...server.input_requests.client_requests import Asking, LegacyAsking, Unwind
+from ...server.input_requests.input_required import InputRequired
 from ...server.input_requests.request_kinds import Question
+from ...server.signatures.plain_types import plain
 from ...wire.methods import METHODS
 from ...wire.seal import digest
 

@@ -26,7 +26,8 @@ from ...drivers.run import mask
 from ...drivers.shielding import run_to_completion
 from ...errors import NAME_ECHO, DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
-from ...server.input_requests.client_requests import InputRejected, LegacyAsking, asking_for
+from ...server.input_requests.client_requests import LegacyAsking, asking_for
+from ...server.input_requests.input_required import InputRejected
 from ...settings import TaskOptions
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.dialect import wire_error

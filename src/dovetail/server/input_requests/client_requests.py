@@ -21,10 +21,11 @@ from msgspec import UNSET
 from ...core.channel import Call, Channel
 from ...core.input_rounds import MISSING, InputRounds, MissingInput, prepare_input
 from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
-from ...model import InputRequest, InputRequiredResult, Result
+from ...model import InputRequest, InputRequiredResult
 from ...wire.methods import METHODS
 from ..execution import HandlerRunner, stop_clock
-from ..signatures.plain_types import encode
+from ..signatures.plain_types import plain
+from .input_required import InputNotSupported, InputRejected, InputRequired
 from .request_kinds import Question
 
 if TYPE_CHECKING:
@@ -39,29 +40,6 @@ class Unwind(BaseException):
     It is a BaseException, so that ``except Exception`` in a handler does not catch it. Code that catches it anyway
     changes nothing: a call with unanswered input requests always ends with ``input_required``.
     """
-
-
-class InputNotSupported(CapabilityError):
-    """The client did not declare the capability that an input request needs."""
-
-
-class InputRejected(ProtocolError):
-    """The client answered an input request with an error: the user refused, or the client failed."""
-
-
-class InputRequired(Result):
-    """Returned by a handler that manages the rounds itself, instead of ``await ctx.elicit(…)``.
-
-    ``requests`` are input requests by key: ``Elicit(…)``, ``Sample(…)``, or dictionaries as on the wire. The client
-    answers all of them. Then the handler runs again. It finds the answers, as plain dictionaries, in
-    ``ctx.input_responses`` under the same keys, and ``state`` in ``ctx.request_state``.
-    """
-
-    requests: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    state: Any = None
-
-    def __post_init__(self) -> None:
-        self.requests = {key: _request(request) for key, request in self.requests.items()}
 
 
 class PlainQuestion(Question[Any]):
@@ -278,19 +256,6 @@ class ModernAsking:
 
     def result(self) -> InputRequiredResult:
         return self._rounds.result()
-
-
-def _request(request: Question[Any] | InputRequest | Mapping[str, Any]) -> InputRequest:
-    if isinstance(request, Question):
-        return request.request
-    if isinstance(request, Mapping):
-        return msgspec.convert(request, InputRequest)
-    return request
-
-
-def plain(value: Any) -> Any:
-    """``value`` as plain JSON data."""
-    return msgspec.json.decode(encode(value))
 
 
 def revive(memo: Any, function: Callable[..., Any]) -> Any:

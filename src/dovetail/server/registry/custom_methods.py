@@ -19,12 +19,12 @@ from ...lazy_pattern import lazy_pattern
 from ...wire.dialects import OFFICIAL, Dialect
 from ...wire.methods import METHODS, NOT_REMOVED, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
-from ..signatures.method_signatures import MethodFunction
 from .component_options import Run, check, read_rights
 from .component_tables import Registered
 
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
+    from ..signatures.method_signatures import MethodFunction
 
 log = logging.getLogger("dovetail.server")
 
@@ -137,6 +137,8 @@ class CustomMethods:
             other = self._added[name].row.extension
             of = "" if other is None else f" by the extension {other!r}"
             raise RegistrationError(f"the method name {name!r} is already registered{of}; remove it first")
+        from ..signatures.method_signatures import MethodFunction  # most servers add no method
+
         function = MethodFunction(name, handler, options.get("params"), options.get("result"))
         capability = options.get("capability")
         row = Method(

@@ -7,8 +7,9 @@ decode has failed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Raw, UnsetType
@@ -16,10 +17,8 @@ from msgspec.structs import asdict, replace
 
 from ...errors import ProtocolError, RegistrationError
 from ...json_schema.problem import Problem
-from ...json_schema.validation import Validator
 from ...model import PromptArgument
 from ...shapes import is_list, is_object
-from ..handles import with_handles
 from ..registry.uri_templates import UriTemplate
 from . import custom_types, validation_errors
 from .annotation_schemas import Node, Schemas, decoder_of, object_schema
@@ -27,6 +26,9 @@ from .objects import Field
 from .outputs import Output, output_of, raw_output, raw_validator
 from .parameters import Signature, read_signature
 from .validation_errors import InvalidArguments
+
+if TYPE_CHECKING:
+    from ...json_schema.validation import Validator
 
 Members = dict[str, Raw]
 
@@ -278,7 +280,11 @@ def prepare_tool(
         if output_schema is not None:
             prepared.output = raw_output(prepared.name, dict(output_schema))
         return prepared
-    signature = with_handles(read_signature(function, name=name))
+    signature = read_signature(function, name=name)
+    if "dovetail.server.handles" in sys.modules:  # otherwise no parameter is a `Handle`
+        from ..handles import with_handles
+
+        signature = with_handles(signature)
     prepared = Function(signature)
     prepared.structured = structured is not False
     prepared.output = output_of(signature, output_schema, structured)

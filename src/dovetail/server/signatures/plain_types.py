@@ -85,3 +85,8 @@ encode = msgspec.json.Encoder(enc_hook=_hook).encode
 def readable(text: str) -> str:
     """``text`` with a question mark for every lone surrogate, which file names may contain and JSON may not."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def plain(value: Any) -> Any:
+    """``value`` as plain JSON data."""
+    return msgspec.json.decode(encode(value))

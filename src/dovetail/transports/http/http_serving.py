@@ -19,11 +19,9 @@ from ...core.principal import Principal
 from ...drivers.thread_pool import DaemonExecutor, ThreadPool
 from ...errors import DovetailError
 from ...settings import HttpOptions
-from ...telemetry.crash_report import reported
 from ..bind_address import BindAddress, print_line
 from ..main_loop import STOPPING, ShutdownTimes, Signals, Stop, Watchdog, fast_loop
-from .server.app import HttpApp
-from .server.custom_routes import reserved_paths
+from .server.app import HttpApp, reserved_paths
 from .server.ended_sessions import EndedSessions
 from .server.http_exchange import HttpService
 from .server.identity import CallerIdentity
@@ -165,8 +163,13 @@ def _run_process(
         return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
 
     try:
-        with reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
+        with asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
+    except Exception as error:
+        from ...telemetry.crash_report import report  # a server loads it only here
+
+        report(error)
+        raise
     finally:
         watchdog.cancel()
 

@@ -14,9 +14,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from ...json_schema.keywords import BY_NAME, VALUES
+from ...json_schema.keywords import BY_NAME, MAX_SCHEMA_DEPTH, VALUES
 from ...json_schema.references import target
-from ...json_schema.size import MAX_SCHEMA_DEPTH
 from ...model import TextContent, Tool
 from ...shapes import is_list, is_object
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -20,7 +21,15 @@ from ....core.metadata import is_modern
 from ....core.principal import Principal
 from ....drivers.middleware_chain import address_checks
 from ....drivers.run import Runner, ShuttingDown, mask
-from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
+from ....errors import (
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RegistrationError,
+    RemoteProtocolError,
+    TransportError,
+    http_status,
+)
 from ....settings import HttpOptions
 from ....telemetry.auto_instrument import metrics_wanted
 from ....wire.frames import Frame, decode
@@ -29,7 +38,6 @@ from ....wire.revisions import BY_NAME
 from . import guards
 from .app_state import AppParts, AppState
 from .body_reader import BodyReader, Work
-from .custom_routes import CustomRoutes, reserved_paths
 from .ended_sessions import EndedSessions
 from .event_streams import stream_refusal
 from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
@@ -53,6 +61,7 @@ from .stateless_handler import StatelessHandler
 if TYPE_CHECKING:
     from ....telemetry.scraping import Scraping
     from .access_log import AccessLog
+    from .custom_routes import CustomRoutes
     from .sse_transport import SseTransport
 
 PAGE_BYTES: Final = 64 << 10
@@ -68,6 +77,29 @@ Route = Callable[[Exchange], Awaitable[bool]]
 """Serves an exchange. Returns True for a POST to the endpoint whose body is still to be read."""
 BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal, *GONE)
 """Exceptions that mean that a request has an incomplete body."""
+
+
+def reserved_paths(service: HttpService, options: HttpOptions, identity: CallerIdentity) -> dict[str, str]:
+    """Return the paths that an app serves itself, with their purpose.
+
+    Raises:
+        RegistrationError: a custom route has one of these paths, so it would never be called.
+    """
+    found = dict.fromkeys((options.path, options.path.rstrip("/") + "/"), "the endpoint")
+    found |= {"/livez": "the liveness probe", "/readyz": "the readiness probe"}
+    if options.sse_path is not None:
+        found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
+    found |= dict.fromkeys(identity.metadata_paths, "the metadata")
+    found |= dict.fromkeys(identity.pages, "a page of the authorization server")
+    if metrics_wanted(options):
+        found["/metrics"] = "the page of metrics"
+    for path, who in found.items():
+        for route, blanks in service.find_routes(path):
+            if not blanks:  # a route with parameters matches other paths, too
+                raise RegistrationError(
+                    f"the route {route.path!r} is unreachable: {path!r} is the path of {who}"
+                )
+    return found
 
 
 class HttpApp:
@@ -99,9 +131,6 @@ class HttpApp:
         self._parts = parts
         if self.session_handler.shared is not None:
             self._sse_transport()  # other processes forward messages to it
-        self._custom_routes = CustomRoutes(
-            service, self.identity, doors=self._doors, enter=self._admitted, read=self._read
-        )
         health = HealthRoutes(service, state, self._guard)
         found = reserved_paths(service, options, self.identity)
         answers: dict[str, Route] = {
@@ -126,6 +155,14 @@ class HttpApp:
             answers["the page of metrics"] = self.scraping.answer
             state.measure(self.scraping.metrics)
         self._routes = {path: answers[who] for path, who in found.items()}
+
+    @cached_property
+    def _custom_routes(self) -> CustomRoutes:
+        from .custom_routes import CustomRoutes  # loaded with the first path that the app does not have
+
+        return CustomRoutes(
+            self.service, self.identity, doors=self._doors, enter=self._admitted, read=self._read
+        )
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one request. This is the hot path, so function calls are inlined."""

@@ -118,7 +118,7 @@ class AppState:
             for stream in list(self.streams):
                 stream.keep_alive()
             self.session_handler.sessions.reap()
-            self.session_handler.streams.validate()
+            self.session_handler.validate_streams()
         return True
 
     async def drain(self, seconds: float) -> None:

@@ -17,10 +17,7 @@ from ....core.principal import Principal
 from ....core.route_handlers import CustomRoute, RouteRequest, RouteResponse
 from ....drivers.middleware_chain import AddressCheck
 from ....drivers.run import mask
-from ....errors import RegistrationError
 from ....lazy_pattern import lazy_pattern
-from ....settings import HttpOptions
-from ....telemetry.auto_instrument import metrics_wanted
 from .http_exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, refused_by_address
 from .identity import CallerIdentity
 
@@ -35,29 +32,6 @@ _FRAMING: Final = frozenset({
 """Headers that only the HTTP server sets: a second one could split one response into two."""
 _STATUSES: Final = range(200, 600)
 Found = list[tuple[CustomRoute, dict[str, str]]]
-
-
-def reserved_paths(service: HttpService, options: HttpOptions, identity: CallerIdentity) -> dict[str, str]:
-    """Return the paths that an app serves itself, with their purpose.
-
-    Raises:
-        RegistrationError: a custom route has one of these paths, so it would never be called.
-    """
-    found = dict.fromkeys((options.path, options.path.rstrip("/") + "/"), "the endpoint")
-    found |= {"/livez": "the liveness probe", "/readyz": "the readiness probe"}
-    if options.sse_path is not None:
-        found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
-    found |= dict.fromkeys(identity.metadata_paths, "the metadata")
-    found |= dict.fromkeys(identity.pages, "a page of the authorization server")
-    if metrics_wanted(options):
-        found["/metrics"] = "the page of metrics"
-    for path, who in found.items():
-        for route, blanks in service.find_routes(path):
-            if not blanks:  # a route with parameters matches other paths, too
-                raise RegistrationError(
-                    f"the route {route.path!r} is unreachable: {path!r} is the path of {who}"
-                )
-    return found
 
 
 class CustomRoutes:

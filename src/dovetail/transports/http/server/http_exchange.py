@@ -18,7 +18,6 @@ from ....core.admit import Admission
 from ....core.channel import Service
 from ....core.limits import UNCOUNTED_BYTES, SharedLimit, busy
 from ....core.principal import Principal
-from ....core.route_handlers import CustomRoute
 from ....drivers.middleware_chain import AddressCheck, Middleware, Wrapper
 from ....errors import (
     LATER,
@@ -38,6 +37,7 @@ from ....wire.headers import read as read_routing
 from ....wire.seal import Seal
 
 if TYPE_CHECKING:
+    from ....core.route_handlers import CustomRoute
     from ....telemetry.metrics import Metrics
     from .event_log import EventHistory
 

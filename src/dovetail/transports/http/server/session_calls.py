@@ -17,13 +17,13 @@ from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
 from ....settings import Timeouts
 from .body_reader import Work
-from .event_log import LoggedStream
 from .event_streams import EventStreamResponse
 from .http_exchange import Exchange, Headers, refuse, retry_after, unsent
 from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
     from .app_state import AppParts
+    from .event_log import LoggedStream
 
 
 class SessionCalls:

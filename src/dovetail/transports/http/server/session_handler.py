@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct
@@ -32,12 +32,12 @@ from .ended_sessions import EndedSessions
 from .event_streams import EventStreamResponse
 from .http_exchange import Exchange, PostedMessage, RequestHeaders, refuse, retry_after, unsent
 from .session_calls import SessionCalls, SessionChannel
-from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
     from ....cluster.shared_sessions import SharedSessions
     from .app_state import AppParts
+    from .session_streams import SessionStreams
 
 Done = TypeVar("Done")
 SESSION_HEADER: Final = "mcp-session-id"
@@ -57,7 +57,6 @@ class SessionHandler:
         self.calls = SessionCalls(parts, self.sessions, self.running)
         self._runner = parts.runner
         self._identity = parts.identity
-        self.streams = SessionStreams(service, options, self.calls, self.sessions)
         self.shared: SharedSessions | None = None
         if service.store is not None:
             from ....cluster.shared_sessions import SharedSessions  # a server without a store does without it
@@ -372,11 +371,22 @@ class SessionHandler:
         if live is None:
             return
         try:
-            await self.streams.serve(live, exchange, principal)
+            await self._streams.serve(live, exchange, principal)
         except (ProtocolError, Refusal, StoreError) as error:
             gone = error.kind in ("session_not_found", "session_expired")
             status = 404 if gone else 400 if isinstance(error, ProtocolError) else 503
             await refuse(exchange, self.service.admission, error, status=status)
+
+    @cached_property
+    def _streams(self) -> SessionStreams:
+        from .session_streams import SessionStreams  # loaded with the first GET
+
+        return SessionStreams(self.service, self.options, self.calls, self.sessions)
+
+    def validate_streams(self) -> None:
+        """Ping the clients of idle sessions on their general streams."""
+        if "_streams" in vars(self):
+            self._streams.validate()
 
     async def delete(self, exchange: Exchange, principal: Principal | None) -> None:
         """End the session. Its id is unknown from now on."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ....core.principal import Principal
 from ....drivers.heartbeat import PING_TIMEOUTS, responds_to_ping
 from ....errors import ProtocolError
 from ....settings import HttpOptions
 from .disconnects import DisconnectWatch
-from .event_log import LoggedStream
 from .event_streams import EventStreamResponse, stream_refusal
 from .http_exchange import Exchange, HttpService
 from .identity import until_expiry
 from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
+
+if TYPE_CHECKING:
+    from .event_log import LoggedStream
 
 SESSION_STREAMS: Final = 8
 """Maximum general streams of one legacy session; a new one closes the oldest."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +23,6 @@ from ....core.phases import names_of
 from ....core.principal import Principal, key_of
 from ....drivers.cancellation import CancelledCalls
 from ....drivers.heartbeat import INITIALIZE_SECONDS
-from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
 from ....settings import HttpOptions
@@ -30,11 +30,12 @@ from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
 from .ended_sessions import EndedSessions, SessionSlot
-from .event_log import EventLog, ReplayBudget
 from .http_exchange import HttpService
 
 if TYPE_CHECKING:
     from ....cluster.shared_sessions import SharedSessions
+    from ....drivers.requests import Requests
+    from .event_log import EventLog, ReplayBudget
 
 
 class _SessionToken(Struct, array_like=True):
@@ -112,6 +113,8 @@ class LiveSession:
     def outgoing_requests(self) -> Requests:
         """The requests to this client; created with the first one."""
         if self.requests is None:
+            from ....drivers.requests import Requests  # most sessions send none
+
             self.requests = Requests(self.endpoint, _discard)
         return self.requests
 
@@ -161,10 +164,16 @@ class Sessions:
         self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
         self._several = self.ended.shared
-        self.event_budget = ReplayBudget(service.limits.max_replay_bytes)
 
     def __len__(self) -> int:
         return len(self._live)
+
+    @cached_property
+    def event_budget(self) -> ReplayBudget:
+        """The bytes of all event logs."""
+        from .event_log import ReplayBudget  # loaded with the first event stream
+
+        return ReplayBudget(self.limits.max_replay_bytes)
 
     def __contains__(self, id: str) -> bool:
         return id in self._live
@@ -229,6 +238,8 @@ class Sessions:
             if shared is not None:
                 entry.log = shared.log(entry)
             else:
+                from .event_log import EventLog  # loaded with the first event stream
+
                 journal = None if history is None else history.journal(entry.session)
                 entry.log = EventLog(self.limits, self.event_budget, journal=journal)
         return entry.log
