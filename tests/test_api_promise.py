@@ -175,7 +175,7 @@ DESCRIBED: dict[str, Any] = {
 
 
 @run
-async def test_every_decorator_takes_the_same_six_words() -> None:
+async def test_every_decorator_takes_the_same_six_options() -> None:
     server = Server("s")
 
     @server.tool(**DESCRIBED)

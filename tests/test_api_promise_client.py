@@ -49,7 +49,7 @@ from .support.waiting import HANG
     ],
 )
 @run
-async def test_a_client_finds_or_is_told_its_revision(policy: str, expected: str) -> None:
+async def test_a_client_detects_or_is_given_its_revision(policy: str, expected: str) -> None:
     async with Client(forecaster(), revision=policy) as client:
         assert client.revision == expected
         assert client.server_info is not None
@@ -120,7 +120,7 @@ async def test_an_answer_may_be_typed_plain_or_the_dictionary_of_the_specificati
     "answer", ["Hi", {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}]
 )
 @run
-async def test_a_model_may_answer_with_a_word(revision: str, answer: Any) -> None:
+async def test_a_model_may_answer_with_a_string(revision: str, answer: Any) -> None:
     server = Server("s")
 
     @server.tool
@@ -148,7 +148,7 @@ async def test_a_client_may_be_opened_and_closed_from_anywhere_in_any_order_twic
     assert [state for state in states if state in ("ready", "closed")] == ["ready", "closed"] * 2
 
 
-def test_the_client_takes_the_words_of_the_page() -> None:
+def test_the_client_shows_the_messages_of_the_error_page() -> None:
     words = inspect.signature(Client).parameters
     connection = {"revision", "reconnect", "timeouts", "dialect", "headers", "auth", "on_state"}
     answers = {"on_elicit", "on_sample", "on_roots", "on_log", "on_list_changed", "on_resource_updated"}

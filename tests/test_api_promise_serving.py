@@ -86,7 +86,7 @@ async def test_a_completion_takes_the_value_and_if_it_asks_the_arguments_given(
 
 @every_revision
 @run
-async def test_what_changes_is_told_by_itself(revision: str) -> None:
+async def test_changes_are_reported_automatically(revision: str) -> None:
     server = forecaster()
     changed, updated = asyncio.Event(), asyncio.Event()
     async with Client(

@@ -515,7 +515,7 @@ async def test_it_exists_on_the_revisions_it_names(client: RawClient) -> None:
 
 
 @spoken
-async def test_a_notification_of_ones_own_is_heard(client: RawClient) -> None:
+async def test_a_custom_notification_is_received(client: RawClient) -> None:
     word = fresh()
     client.notify("acme/seen", {"word": word})
     client.notify("acme/unknown", {"word": word})
@@ -528,7 +528,7 @@ async def test_a_notification_of_ones_own_is_heard(client: RawClient) -> None:
 
 
 @spoken
-async def test_a_modern_request_is_served_beside_a_legacy_session(client: RawClient) -> None:
+async def test_a_modern_request_is_served_on_the_connection_of_a_legacy_session(client: RawClient) -> None:
     if client.modern:
         return
     other = RawClient(MODERN)

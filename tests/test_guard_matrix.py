@@ -747,7 +747,7 @@ async def test_a_cached_result_is_not_given_once_the_tool_is_hidden() -> None:
 @pytest.mark.parametrize("name", ["far_drop", "far_drop@1.0", "far_drop@2.0", "far_drop@v1"])
 @pytest.mark.parametrize("behind", [False, True])
 @run
-async def test_no_version_of_a_mounted_tool_walks_around_the_guards_in_front(
+async def test_no_version_of_a_mounted_tool_bypasses_the_middleware_of_the_parent(
     name: str, revision: str, *, behind: bool
 ) -> None:
     ran: list[str] = []
@@ -777,7 +777,7 @@ async def test_no_version_of_a_mounted_tool_walks_around_the_guards_in_front(
 @pytest.mark.parametrize("revision", ALL)
 @pytest.mark.parametrize("deep", [False, True])
 @run
-async def test_the_search_of_a_mounted_server_walks_around_no_guard_in_front(
+async def test_the_search_of_a_mounted_server_bypasses_no_middleware_of_the_parent(
     revision: str, *, deep: bool
 ) -> None:
     home = Home(task="forbidden", versions=False)
@@ -800,7 +800,7 @@ async def test_the_search_of_a_mounted_server_walks_around_no_guard_in_front(
 
 @pytest.mark.parametrize("revision", ALL)
 @run
-async def test_a_version_of_a_tool_two_mounts_away_is_the_tool_to_the_guards_in_front(revision: str) -> None:
+async def test_the_middleware_of_the_parent_sees_a_nested_tool_version_as_the_tool(revision: str) -> None:
     home, between, nosy = Server("home"), Server("between"), Nosy()
     for version in ("1.0", "2.0"):
         home.add_tool(lambda: "x", name="drop", description="d", version=version)

@@ -247,7 +247,9 @@ def test_completions_can_be_audited(kind: str, place: str, revision: str, tmp_pa
 
 
 @subscriptions
-def test_what_is_not_admitted_is_not_heard_of(kind: str, place: str, revision: str) -> None:
+def test_a_component_that_is_not_admitted_sends_no_notifications(
+    kind: str, place: str, revision: str
+) -> None:
     async def scenario(cell: Cell) -> None:
         assert await cell.heard(
             "look", "secret", principal=Principal("ann", scopes=frozenset({"admin"}))
@@ -257,7 +259,7 @@ def test_what_is_not_admitted_is_not_heard_of(kind: str, place: str, revision: s
 
 
 @subscriptions
-def test_what_is_admitted_no_more_is_not_heard_of(kind: str, place: str, revision: str) -> None:
+def test_a_caller_that_loses_access_is_no_longer_notified(kind: str, place: str, revision: str) -> None:
     switch = Switch()
 
     async def scenario(cell: Cell) -> None:
@@ -268,7 +270,7 @@ def test_what_is_admitted_no_more_is_not_heard_of(kind: str, place: str, revisio
 
 
 @subscriptions
-def test_to_hear_of_something_needs_its_scopes(kind: str, place: str, revision: str) -> None:
+def test_notifications_require_the_scopes_of_the_component(kind: str, place: str, revision: str) -> None:
     async def scenario(cell: Cell) -> None:
         assert await cell.heard("look", "secret", principal=Principal("bob")) == {"look"}
         admin = Principal("ann", scopes=frozenset({"admin"}))

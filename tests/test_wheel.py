@@ -99,7 +99,7 @@ def brought(wheel: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_the_wheel_has_the_name_that_is_ours(wheel: Path) -> None:
+def test_the_wheel_has_the_distribution_name(wheel: Path) -> None:
     assert wheel.name.startswith("dovetail_mcp-")
 
 
@@ -131,7 +131,7 @@ def test_the_extras_that_are_promised_are_there(wheel: Path) -> None:
     assert {"http", "ws", "redis", "auth", "otel", "cli", "all"} <= brought(wheel).keys()
 
 
-def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Path) -> None:
+def test_install_hints_in_the_docs_name_existing_extras(wheel: Path) -> None:
     extras = brought(wheel)
     pages = [
         ROOT / "README.md",

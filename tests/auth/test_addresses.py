@@ -141,7 +141,7 @@ async def test_the_certificate_of_an_address_is_that_of_the_name(
 
 
 @run
-async def test_a_name_that_nobody_knew_is_not_looked_up_again(names: dict[str, list[str]]) -> None:
+async def test_an_unknown_name_is_not_looked_up_again(names: dict[str, list[str]]) -> None:
     async with site("127.0.0.1") as (port, asked):
         with pytest.raises(AuthError, match="cannot resolve"):
             await driven(

@@ -146,7 +146,7 @@ async def test_a_session_cannot_be_opened_without_a_token(revision: str) -> None
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 @run
-async def test_a_missing_scope_is_told_whole_in_every_era(revision: str) -> None:
+async def test_a_missing_scope_error_lists_all_scopes_on_every_revision(revision: str) -> None:
     async with served(mail()) as site:
         if revision == MODERN:
             found = await post(site, call("send"), BOB)
@@ -164,7 +164,7 @@ async def test_a_missing_scope_is_told_whole_in_every_era(revision: str) -> None
 
 
 @run
-async def test_without_sessions_a_missing_scope_is_told_too() -> None:
+async def test_without_sessions_a_missing_scope_is_reported_too() -> None:
     async with served(mail(), stateless=True) as site:
         found = await Web(site).legacy(
             "2025-06-18", None, "tools/call", {"name": "send", "arguments": {}}, headers=BOB
@@ -327,7 +327,7 @@ async def test_a_plain_function_verifies_in_a_thread() -> None:
 
 @pytest.mark.parametrize("wrong", [RuntimeError("secret reason"), "a string"])
 @run
-async def test_a_function_that_fails_lets_nobody_in_and_tells_nothing(wrong: Any) -> None:
+async def test_an_auth_function_that_fails_denies_access_without_details(wrong: Any) -> None:
     async def verify(token: str, scope: Any) -> Any:
         if isinstance(wrong, Exception):
             raise wrong
@@ -349,7 +349,7 @@ async def test_an_app_may_be_protected_where_its_server_is_not() -> None:
 
 
 @run
-async def test_scopes_that_everybody_needs() -> None:
+async def test_scopes_required_of_all_callers() -> None:
     async with served(mail(StaticTokens(TOKENS, scopes=["mail:send"]))) as site:
         assert (await post(site, call("who"), ANN)).status == 200
         found = await post(site, call("who"), BOB)
@@ -359,7 +359,7 @@ async def test_scopes_that_everybody_needs() -> None:
 
 
 @run
-async def test_a_stranger_is_refused_before_its_body_is_read() -> None:
+async def test_an_unauthenticated_caller_is_refused_before_its_body_is_read() -> None:
     async with served(mail()) as site, await site.connect() as connection:
         headers = modern_headers(call("who")) | {"Content-Length": "1000000"}
         connection.request("POST", "/mcp", headers, None)

@@ -68,7 +68,7 @@ def test_a_browser_with_another_state_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "data", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" * 50 + b"\r\n\r\n", b"x" * (CALLBACK_SIZE * 2)]
 )
-def test_strangers_at_the_port_change_nothing(data: bytes) -> None:
+def test_unauthenticated_requests_to_the_callback_port_change_nothing(data: bytes) -> None:
     async def test(provider: Provider) -> None:
         async def browse(url: str) -> None:
             back = await visit(url)
@@ -117,7 +117,7 @@ def test_a_registration_is_used_again_with_the_port_it_was_made_for() -> None:
     run(test)
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     async def test(provider: Provider) -> None:
         taken = urlsplit(provider.base).port
         with pytest.raises(AuthError, match=f"port {taken}"):

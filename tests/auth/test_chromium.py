@@ -48,7 +48,7 @@ def test_a_user_logs_in_and_consents_in_chromium() -> None:
     run(test)
 
 
-def test_a_user_agrees_on_our_own_consent_page_in_chromium() -> None:
+def test_a_user_approves_on_the_consent_page_in_chromium() -> None:
     """The whole way of a proxy: our page, the provider's two, and back; the cookie of the login is gone in the end."""
     from playwright.async_api import async_playwright
 

@@ -138,7 +138,7 @@ def test_auth_oauth_logs_in_by_the_way(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_server_that_wants_no_login_is_told(tmp_path: Path) -> None:
+def test_a_server_that_requires_no_login_is_reported(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         from tests.client.fake_http import modern
 
@@ -207,7 +207,7 @@ def test_the_doctor_stops_before_the_browser(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_the_doctor_goes_on_to_the_token_when_told_to(tmp_path: Path) -> None:
+def test_the_doctor_checks_the_token_on_request(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         code, out, err = await dovetail("doctor", "auth", provider.url, "--login", "--json")
         assert code == 0, out + err
@@ -279,7 +279,7 @@ def test_the_doctor_says_that_a_server_refuses_its_own_tokens(tmp_path: Path) ->
     run(tmp_path, test)
 
 
-def test_the_doctor_says_that_nobody_answers(tmp_path: Path) -> None:
+def test_the_doctor_reports_an_unreachable_server(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         code, out, _ = await dovetail("doctor", "auth", "http://127.0.0.1:9/mcp")
         assert code == 1
@@ -402,7 +402,7 @@ def test_the_doctor_walks_the_way_of_a_device(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_the_doctor_says_that_nobody_can_log_in_with_a_device(tmp_path: Path) -> None:
+def test_the_doctor_reports_that_device_login_is_not_supported(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         code, out, _ = await dovetail("doctor", "auth", provider.url, "--device", "--client-id", "by-hand")
         assert code == 1
@@ -452,7 +452,7 @@ def test_login_at_a_server_without_oauth_says_so_and_asks_for_a_token(tmp_path: 
     run(tmp_path, test)
 
 
-def test_whoami_tells_of_the_token_in_the_environment(tmp_path: Path) -> None:
+def test_whoami_reports_the_token_in_the_environment(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         claims = base64.urlsafe_b64encode(b'{"sub": "ann"}').decode().rstrip("=")
         code, out, _ = await dovetail("whoami", provider.url, "--json", DOVETAIL_TOKEN=f"e30.{claims}.c2ln")

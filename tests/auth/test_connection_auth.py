@@ -34,7 +34,7 @@ def test_a_certificate_says_who_it_is_and_until_when() -> None:
     assert found.expires == ssl.cert_time_to_seconds(CERTIFICATE["notAfter"])
 
 
-def test_without_a_common_name_another_one_counts_and_without_any_it_is_nobody() -> None:
+def test_another_name_of_the_certificate_replaces_the_common_name_and_none_is_anonymous() -> None:
     nameless = CERTIFICATE | {"subject": ()}
     assert str(certificate_principal(nameless)) == "robot.example"
     assert certificate_principal(nameless | {"subjectAltName": ()}) is None
@@ -43,7 +43,7 @@ def test_without_a_common_name_another_one_counts_and_without_any_it_is_nobody()
 
 
 @run
-async def test_a_server_that_verifies_does_not_listen_where_nobody_can_be_verified() -> None:
+async def test_a_server_with_auth_does_not_listen_where_tokens_cannot_be_sent() -> None:
     server = Server("x", "1", auth=StaticTokens({"t": "ann"}))
     with pytest.raises(TransportError, match="client certificates"):
         await tcp.listen(server.dispatcher)

@@ -231,7 +231,7 @@ async def test_a_proof_is_good_once_also_in_a_race_with_a_store() -> None:
 
 
 @run
-async def test_who_cannot_look_whether_a_proof_was_used_lets_nobody_in() -> None:
+async def test_access_is_denied_when_proof_reuse_cannot_be_checked() -> None:
     store = FullStore()
     async with served(behind(store)) as site:
         store.full = True
@@ -327,7 +327,7 @@ async def test_a_key_of_rsa_proves_as_well() -> None:
 @pytest.mark.peer
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("verifier", ["jwt", "introspection"])
-def test_our_client_with_dpop_is_let_in_by_our_server(revision: str, verifier: str) -> None:
+def test_a_client_with_dpop_is_accepted_by_the_server(revision: str, verifier: str) -> None:
     async def test() -> None:
         url = f"http://127.0.0.1:{free_port()}/mcp"
         async with (

@@ -79,7 +79,7 @@ def test_a_machine_whose_token_ends_gets_another_one_by_itself() -> None:
         {"private_key": KEY.as_pem(private=True), "algorithm": "HS256"},
     ],
 )
-def test_what_recognises_nobody_is_refused_at_once(options: dict[str, Any]) -> None:
+def test_an_auth_without_a_verifier_is_refused_at_registration(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"client_secret|private_key|algorithm"):
         ClientCredentials("m", **options)
 
@@ -149,7 +149,7 @@ def test_an_employee_is_vouched_for_by_the_company() -> None:
     "said",
     [{"access_token": "x", "issued_token_type": "urn:other"}, {"token_type": "N_A"}, {"access_token": ""}],
 )
-def test_a_company_that_does_not_vouch_is_told_apart(said: dict[str, Any]) -> None:
+def test_a_hosted_domain_mismatch_is_reported_as_such(said: dict[str, Any]) -> None:
     async def test(provider: Provider) -> None:
         async with serving(lambda _: answer(200, said)) as (_, url):
             auth = IdentityAssertion(
@@ -287,7 +287,7 @@ def test_each_request_has_a_proof_of_its_own_with_the_newest_nonce(nonces: bool)
     asyncio.run(test())
 
 
-def test_the_key_is_kept_beside_the_tokens_it_is_good_for() -> None:
+def test_the_key_is_stored_with_the_tokens_it_belongs_to() -> None:
     async def test() -> None:
         from .provider import provided
 
@@ -310,7 +310,7 @@ def test_the_key_is_kept_beside_the_tokens_it_is_good_for() -> None:
     asyncio.run(test())
 
 
-def test_a_server_that_never_likes_our_nonce_is_given_up() -> None:
+def test_a_server_that_never_accepts_the_dpop_nonce_is_given_up() -> None:
     async def test() -> None:
         from .provider import provided
 

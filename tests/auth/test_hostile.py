@@ -86,7 +86,7 @@ async def test_a_key_of_another_curve_or_purpose_verifies_nothing_and_breaks_not
 
 
 @run
-async def test_whoever_brings_tokens_nobody_knows_keeps_out_nobody_who_was_let_in_before() -> None:
+async def test_a_flood_of_unknown_tokens_does_not_evict_verified_ones() -> None:
     now = [float(NOW)]
     async with documents() as site:
         site.places["/introspect"] = {"active": True, "sub": "ann", "aud": AUDIENCE}
@@ -211,9 +211,7 @@ def test_the_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pyt
 
 @files_of_users
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_is_no_file_of_ours_is_neither_read_nor_waited_for_nor_written_through(
-    kind: str, tmp_path: Path
-) -> None:
+def test_foreign_files_are_neither_read_nor_waited_for_nor_written(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         store, elsewhere = TokenStore(tmp_path / "tokens"), tmp_path / "elsewhere"
         await store.put(KEY, b"1")

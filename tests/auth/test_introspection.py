@@ -102,7 +102,9 @@ async def test_an_answer_is_believed_for_a_while_and_not_beyond_the_token() -> N
     ],
 )
 @run
-async def test_an_answer_that_is_not_about_us_lets_nobody_in(claims: dict[str, Any], reason: str) -> None:
+async def test_an_introspection_response_about_another_token_denies_access(
+    claims: dict[str, Any], reason: str
+) -> None:
     async with documents() as site:
         answer = {name: value for name, value in (GOOD | claims).items() if value is not ...}
         verifier = asking(site, answer)
@@ -154,7 +156,7 @@ def test_a_secret_is_not_sent_in_the_clear() -> None:
 
 
 @run
-async def test_many_large_answers_are_kept_within_a_total_and_small_ones_beside_each_other() -> None:
+async def test_large_responses_count_against_a_total_and_small_ones_do_not() -> None:
     async with documents() as site:
         large = {**GOOD, "note": "n" * 400_000}
         verifier = asking(site, lambda form: large if form["token"].startswith("large") else GOOD)

@@ -134,7 +134,7 @@ CLAIMS = {"iss": ISSUER, "sub": "ann", "aud": AUDIENCE, "exp": NOW + 60}
     ],
 )
 @run
-async def test_what_is_no_token_of_ours_has_its_reason(token: str, reason: str) -> None:
+async def test_a_foreign_token_is_refused_with_its_reason(token: str, reason: str) -> None:
     assert reason in await refusal(token)
 
 
@@ -196,7 +196,7 @@ async def test_critical_headers_we_do_not_know_are_not_passed_over() -> None:
 
 
 @run
-async def test_our_audience_may_stand_in_a_list_unless_it_has_to_stand_alone() -> None:
+async def test_the_audience_may_be_in_a_list_unless_it_must_be_the_only_one() -> None:
     token = signed(aud=["https://other", AUDIENCE])
     assert await verifier().verify(token, {}) == Principal("ann", ISSUER)
     assert "further audiences" in await refusal(token, exclusive=True)
@@ -290,7 +290,7 @@ async def test_a_new_key_is_found_and_an_old_one_forgotten_with_all_it_signed() 
 
 
 @run
-async def test_a_key_that_was_taken_back_is_noticed_though_nobody_brings_another_token() -> None:
+async def test_a_revoked_key_is_noticed_even_without_a_new_token() -> None:
     now = [float(NOW)]
     async with documents() as site:
         offer(site, EC)
@@ -339,7 +339,7 @@ async def test_known_keys_stay_good_while_the_server_is_away() -> None:
 
 
 @run
-async def test_a_server_that_does_not_answer_any_more_holds_up_nobody_whose_key_is_known(
+async def test_an_unresponsive_key_server_delays_no_caller_with_a_cached_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dovetail.auth.server.keys.KEY_REFRESH_WAIT_SECONDS", 0.01)
@@ -357,7 +357,7 @@ async def test_a_server_that_does_not_answer_any_more_holds_up_nobody_whose_key_
 
 
 @run
-async def test_tokens_of_another_issuer_make_nobody_look_for_keys() -> None:
+async def test_tokens_of_another_issuer_cause_no_key_look_up() -> None:
     async with documents() as site, documents() as other:
         offer(other, EC)
         site.held.clear()
@@ -385,7 +385,7 @@ ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b" " * (1 <<
         {"keys": "none"},
     ],
 )
-def test_documents_that_cannot_be_used_keep_everybody_out_and_nobody_waiting(
+def test_unusable_metadata_documents_deny_access_without_blocking(
     broken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -409,7 +409,7 @@ async def refused(broken: Any) -> None:
 
 @pytest.mark.parametrize("issuer", ["", "/", "x"])
 @run
-async def test_metadata_of_another_issuer_names_no_keys_of_ours(issuer: str) -> None:
+async def test_metadata_of_another_issuer_provides_no_keys(issuer: str) -> None:
     async with documents() as site:
         offer(site, EC)
         place = "/.well-known/oauth-authorization-server"
@@ -438,7 +438,7 @@ async def test_no_document_leads_into_a_network_more_private_than_its_own() -> N
 
 
 @run
-async def test_a_header_may_have_members_that_nobody_here_knows() -> None:
+async def test_a_jwt_header_may_have_unknown_members() -> None:
     """RFC 7515, 4: they MUST be ignored; Microsoft Entra sends a nonce, others a chain of certificates."""
     header = {"alg": "ES256", "kid": "ec", "nonce": "x" * 100, "x5c": ["A" * 1000]}
     token = jws.serialize_compact(

@@ -185,7 +185,7 @@ def test_a_challenge_that_names_no_https_url_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://169.254.169.254/latest", "https://[fe80::1]/x", "https://0.0.0.0/x"]
 )
-def test_addresses_of_links_and_of_nobody_are_never_asked(url: str) -> None:
+def test_addresses_of_links_and_orphans_are_never_requested(url: str) -> None:
     def spoil(provider: Provider) -> None:
         provider.resource["authorization_servers"] = [url]
 
@@ -355,7 +355,7 @@ def test_tokens_that_cannot_be_used_are_refused(token: dict[str, Any]) -> None:
     refused(spoil, "token")
 
 
-def test_what_a_refusal_repeats_of_our_secrets_is_not_shown() -> None:
+def test_secrets_repeated_in_a_refusal_are_not_shown() -> None:
     async def test(provider: Provider) -> None:
         def repeats(request: Request) -> Reply:
             return refuse("invalid_request", "I got " + request.body.decode())
@@ -396,7 +396,7 @@ def test_no_secret_is_ever_logged(
     assert [secret for secret in secrets if secret in said] == []
 
 
-def test_one_slow_authorization_server_slows_nobody_else_down() -> None:
+def test_one_slow_authorization_server_does_not_delay_other_callers() -> None:
     async def test(provider: Provider) -> None:
         async with provided() as slow:
             slow.answers[METADATA] = lambda _: Reply(hang=True)

@@ -36,7 +36,7 @@ def run(test: Callable[[Proxied], Any], **options: Any) -> None:
 
 @pytest.mark.peer
 @pytest.mark.parametrize("plain", [False, True], ids=["oidc", "oauth"])
-def test_our_client_logs_in_and_the_principal_is_the_providers_user(plain: bool) -> None:
+def test_a_client_logs_in_and_the_principal_is_the_providers_user(plain: bool) -> None:
     async def test(site: Proxied) -> None:
         visits: list[str] = []
         store = MemoryTokens()
@@ -59,7 +59,7 @@ def test_our_client_logs_in_and_the_principal_is_the_providers_user(plain: bool)
 
 
 @pytest.mark.peer
-def test_a_token_of_ours_that_has_ended_is_renewed_without_the_user() -> None:
+def test_an_expired_token_is_refreshed_without_the_user() -> None:
     now = [time.time()]
 
     async def test(site: Proxied) -> None:
@@ -119,7 +119,7 @@ def test_what_the_provider_takes_back_ends_with_us_too() -> None:
 
 
 @pytest.mark.peer
-def test_log_out_revokes_ours_and_the_providers() -> None:
+def test_log_out_revokes_the_proxys_and_the_providers_tokens() -> None:
     async def test(site: Proxied) -> None:
         auth = OAuth(store=MemoryTokens(), open_browser=site.browse())
         async with Client(site.url, auth=auth) as client:
@@ -352,7 +352,7 @@ async def test_a_configuration_that_cannot_be_trusted_is_not_used(change: dict[s
     [("gitlab", {}, "unknown preset"), ("entra", {}, "needs tenant"), ("entra", {"tenant": "common"}, "not common"),
      ("keycloak", {"url": "https://id.example"}, "needs realm"), ("auth0", {"domain": "a b"}, "URL")],
 )  # fmt: skip
-def test_a_preset_says_what_it_has_to_be_told(name: str, options: dict[str, str], reason: str) -> None:
+def test_a_preset_names_its_required_options(name: str, options: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         OAuthProxy.preset(name, **US, **options)
 
@@ -374,7 +374,7 @@ def test_a_proxy_says_which_argument_cannot_be_used(options: dict[str, Any], rea
 
 @pytest.mark.parametrize("path", ["/mcp", "/api/mcp", "/a/b/mcp"])
 @aio
-async def test_the_pages_lie_beside_the_endpoint_wherever_that_is(path: str) -> None:
+async def test_the_pages_are_served_next_to_the_endpoint(path: str) -> None:
     async with visitor(url=f"http://127.0.0.1:{free_port()}{path}") as one:
         folder = path.removesuffix("/mcp")
         origin = one.base.removesuffix(folder)
@@ -391,7 +391,7 @@ async def test_the_pages_lie_beside_the_endpoint_wherever_that_is(path: str) -> 
 
 
 @aio
-async def test_the_metadata_of_the_server_names_us_and_ours_says_what_we_do() -> None:
+async def test_the_server_info_in_metadata_is_the_proxys_and_its_origin_is_added() -> None:
     async with visitor() as one:
         _, _, body = await send("GET", f"{one.base}/.well-known/oauth-protected-resource/mcp")
         found = json.loads(body)
@@ -406,7 +406,7 @@ async def test_the_metadata_of_the_server_names_us_and_ours_says_what_we_do() ->
 
 
 @aio
-async def test_keys_of_machines_may_stand_beside_a_proxy() -> None:
+async def test_machine_keys_work_together_with_a_proxy() -> None:
     async with visitor(beside=StaticTokens({"m4chine": "robot"})) as one:
         assert await one.accepted("m4chine")
         id = await one.register()

@@ -31,7 +31,7 @@ async def kept(store: MemoryStore) -> int:
 
 
 @run
-async def test_whoever_registers_asks_denies_and_renews_all_day_fills_nothing() -> None:
+async def test_a_flood_of_registrations_denials_and_renewals_fills_no_store() -> None:
     store = MemoryStore()
     async with visitor(store=store) as one:
         id, given = await logged_in(one)
@@ -45,7 +45,9 @@ async def test_whoever_registers_asks_denies_and_renews_all_day_fills_nothing() 
 
 
 @run
-async def test_of_those_who_agree_too_many_the_oldest_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beyond_the_limit_of_pending_consents_the_oldest_starts_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_login, "LOGINS_WAITING", 3)
     store = MemoryStore()
     async with visitor(store=store) as one:
@@ -56,7 +58,7 @@ async def test_of_those_who_agree_too_many_the_oldest_begins_again(monkeypatch: 
 
 
 @run
-async def test_whoever_agrees_without_end_pushes_out_nobody_elsewhere(
+async def test_a_user_with_many_consents_does_not_evict_those_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy_login, "LOGINS_WAITING", 6)
@@ -78,7 +80,7 @@ async def test_whoever_agrees_without_end_pushes_out_nobody_elsewhere(
 
 
 @run
-async def test_without_a_store_whoever_logs_in_without_end_ends_the_own_logins(
+async def test_without_a_store_many_logins_evict_only_the_users_own_logins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(issued_tokens, "LOGINS_KEPT", 4)
@@ -105,7 +107,7 @@ async def test_a_user_who_logs_in_and_out_all_day_leaves_nothing() -> None:
 
 
 @run
-async def test_a_code_that_nobody_redeems_leaves_nothing() -> None:
+async def test_an_unredeemed_code_leaves_no_state() -> None:
     now = [1_000_000.0]
     store = MemoryStore(clock=lambda: now[0])
     async with visitor(store=store, clock=lambda: now[0]) as one:
@@ -165,7 +167,7 @@ def test_what_may_be_kept_fits_a_store_in_memory() -> None:
 
 
 @run
-async def test_a_store_that_is_full_is_told_to_the_user_and_to_the_client() -> None:
+async def test_a_full_store_is_reported_to_the_user_and_to_the_client() -> None:
     store = FullStore()
     async with visitor(store=store) as one:
         id = await one.register()

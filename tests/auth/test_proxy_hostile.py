@@ -25,7 +25,7 @@ from .visitor import BACK, SECRET, VERIFIER, visitor
      "http://localhost@evil.example/cb", "com.example.app:/cb\r\nSet-Cookie: a=b", "JAVASCRIPT:alert(1)", "intent://x#Intent;end"],
 )  # fmt: skip
 @run
-async def test_nobody_registers_a_place_that_browsers_must_not_be_sent_to(uri: str) -> None:
+async def test_a_client_cannot_register_an_unsafe_redirect_uri(uri: str) -> None:
     async with visitor() as one:
         body = json.dumps({"redirect_uris": [uri]}).encode()
         status, _, said = await send(
@@ -76,7 +76,7 @@ async def test_a_client_that_is_not_known_gets_no_redirect() -> None:
 
 
 @run
-async def test_what_else_is_wrong_goes_back_to_the_client_with_its_state_and_our_name() -> None:
+async def test_other_errors_return_to_the_client_with_its_state_and_the_issuer() -> None:
     async with visitor() as one:
         id = await one.register()
         wrong: list[tuple[dict[str, Any], str]] = [
@@ -235,7 +235,7 @@ async def test_a_state_is_good_once_also_in_a_race() -> None:
 
 
 @run
-async def test_states_nobody_gave_and_broken_answers_are_refused() -> None:
+async def test_unknown_states_and_broken_responses_are_refused() -> None:
     async with visitor() as one:
         for query in ("", "?state=", "?state=x&code=y", "?state=x&state=y&code=z", "?code=only"):
             assert (await one.visit(f"{one.base}/auth/callback{query}"))[0] in (400, 403)
@@ -260,7 +260,7 @@ async def test_an_answer_of_another_issuer_is_refused() -> None:
 
 
 @run
-async def test_what_the_provider_does_wrong_is_told_without_its_words() -> None:
+async def test_an_error_of_the_provider_is_reported_without_its_text() -> None:
     async with visitor() as one:
         id = await one.register()
         for answer, error in (
@@ -390,7 +390,7 @@ async def test_scopes_that_the_server_does_not_have_are_not_granted() -> None:
 
 @pytest.mark.parametrize("token", ["pr0vider-access", "dta_", "dta_" + "x" * 43, "dtr_" + "x" * 43, "x"])
 @run
-async def test_tokens_that_are_not_ours_are_refused(token: str) -> None:
+async def test_foreign_tokens_are_refused(token: str) -> None:
     async with visitor() as one:
         _, tokens = await one.redeem((id := await one.register()), await one.code(id))
         assert not await one.accepted(token)
@@ -443,7 +443,7 @@ async def test_a_restart_keeps_logins_and_another_key_opens_none(tmp_path: Any) 
 
 
 @run
-async def test_a_server_with_the_same_store_and_another_name_takes_no_token_of_ours() -> None:
+async def test_a_server_with_the_same_store_and_another_name_accepts_no_foreign_token() -> None:
     store = MemoryStore()
     async with visitor(store=store) as one, visitor(store=store) as two:
         id = await one.register()
@@ -489,7 +489,7 @@ async def test_admit_says_who_gets_in_and_with_what() -> None:
 
 
 @run
-async def test_an_admit_that_fails_lets_nobody_in() -> None:
+async def test_an_admits_method_that_fails_denies_access() -> None:
     def admit(principal: Any) -> Any:
         raise RuntimeError("the list of users is away")
 

@@ -104,7 +104,7 @@ def test_a_client_with_a_document_uses_its_url_where_that_is_understood() -> Non
     run(test)
 
 
-def test_without_any_way_to_register_the_user_is_told_what_to_give() -> None:
+def test_without_any_registration_method_the_error_names_the_options() -> None:
     async def test(provider: Provider) -> None:
         provider.metadata["registration_endpoint"] = None
         with pytest.raises(AuthError, match="client_id"):
@@ -140,7 +140,7 @@ def test_the_scopes_of_the_metadata_are_asked_for_where_the_challenge_names_none
     run(test)
 
 
-def test_no_scope_is_asked_for_where_nobody_names_one() -> None:
+def test_no_scope_is_requested_if_no_metadata_names_one() -> None:
     async def test(provider: Provider) -> None:
         provider.scope = None
         await log_in(provider)
@@ -201,7 +201,7 @@ def test_a_403_that_asks_for_nothing_is_the_answer() -> None:
 # --- renewing ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_that_is_refused_is_refreshed_before_anybody_is_asked() -> None:
+def test_a_rejected_token_is_refreshed_before_the_user_is_asked() -> None:
     async def test(provider: Provider) -> None:
         async with client(provider) as connected:
             provider.granted.clear()
@@ -465,7 +465,7 @@ def test_log_out_revokes_what_a_client_by_hand_was_given(known: str) -> None:
     run(test)
 
 
-def test_log_out_of_a_client_whose_secret_nobody_knows_says_that_nothing_was_revoked() -> None:
+def test_log_out_of_a_client_with_an_unknown_secret_reports_that_nothing_was_revoked() -> None:
     async def test(provider: Provider) -> None:
         store = MemoryTokens()
         await log_in(provider, oauth(client_id="by-hand", client_secret="s3cret", store=store))

@@ -81,7 +81,7 @@ async def test_an_id_token_says_who_the_user_is() -> None:
     ],
 )
 @run
-async def test_an_id_token_that_is_wrong_lets_nobody_in(change: dict[str, Any], reason: str) -> None:
+async def test_an_invalid_id_token_denies_access(change: dict[str, Any], reason: str) -> None:
     async with with_oidc() as (one, site):
         asked = await away(one)
         made = id_token(site, **{"nonce": asked["nonce"], **change})
@@ -94,7 +94,7 @@ async def test_an_id_token_that_is_wrong_lets_nobody_in(change: dict[str, Any], 
 
 @pytest.mark.parametrize("token", [None, "", "x.y.z", "eyJhbGciOiJub25lIn0.e30."])
 @run
-async def test_without_an_id_token_nobody_is_let_in(token: str | None) -> None:
+async def test_without_an_id_token_access_is_denied(token: str | None) -> None:
     async with with_oidc() as (one, site):
         asked = await away(one)
         site.places["/token"] = {"access_token": "theirs", "id_token": token}
@@ -149,7 +149,7 @@ async def test_no_secret_is_in_any_log_or_page(caplog: pytest.LogCaptureFixture)
 
 
 @run
-async def test_while_the_provider_is_slow_everybody_else_is_served() -> None:
+async def test_a_slow_provider_does_not_delay_other_callers() -> None:
     async with visitor() as one:
         id = await one.register()
         _, tokens = await one.redeem(id, await one.code(id))

@@ -231,7 +231,7 @@ async def test_a_cursor_is_good_only_for_whom_it_was_made() -> None:
 
 @pytest.mark.parametrize("revision", [one for one in REVISIONS if one != MODERN])
 @run
-async def test_news_of_a_resource_go_to_those_who_may_read_it(revision: str) -> None:
+async def test_updates_of_a_resource_are_sent_to_callers_that_may_read_it(revision: str) -> None:
     server = guarded()
     mine, other = Caller(server, ann("a"), revision), Caller(server, ann(), revision)
     assert await kind(mine, "resources/subscribe", uri="x://scoped") == "result"
@@ -243,7 +243,9 @@ async def test_news_of_a_resource_go_to_those_who_may_read_it(revision: str) -> 
 
 
 @run
-async def test_a_function_that_fails_or_waits_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_auth_function_that_fails_or_is_async_denies_access(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = Server("x", "1")
 
     async def later(principal: Any) -> bool:

@@ -106,7 +106,7 @@ async def test_a_tag_that_is_restricted_later_holds_for_skills_too(root: Path) -
 
 
 @run
-async def test_nobody_hears_of_files_he_may_not_read(root: Path) -> None:
+async def test_a_caller_is_not_notified_of_files_it_may_not_read(root: Path) -> None:
     server = offering(root, {"one": {"who": "bob"}})
     legacy = Caller(server, ann(), "2025-06-18")
     assert "error" in await legacy.send("resources/subscribe", uri="skill://team/one/more/a%20b.txt")

@@ -51,7 +51,7 @@ async def protected() -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     "revision", ["2025-06-18", pytest.param("2025-11-25", marks=pytest.mark.slow), "2026-07-28"]
 )
-def test_our_client_logs_in_to_the_official_protected_server(revision: str) -> None:
+def test_dovetails_client_logs_in_to_the_official_protected_server(revision: str) -> None:
     async def test() -> None:
         visits: list[str] = []
 

@@ -81,7 +81,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("era", CALLS)
-def test_news_costs_few_calls_for_each_listener_and_no_task(era: Era) -> None:
+def test_a_notification_costs_few_calls_for_each_listener_and_no_task(era: Era) -> None:
     @run
     async def scenario() -> None:
         crowd = Crowd(era)
@@ -100,7 +100,7 @@ def test_news_costs_few_calls_for_each_listener_and_no_task(era: Era) -> None:
 
 
 @run
-async def test_each_listener_hears_its_own_id() -> None:
+async def test_each_listener_gets_its_own_id() -> None:
     crowd = Crowd("modern")
     await crowd.grow(3)
     await crowd.tell()

@@ -13,7 +13,7 @@ SLACK = 10.0
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("one", SCENARIOS)
-def test_a_server_gets_over_it_and_nobody_else_notices(one: Scenario, transport: str) -> None:
+def test_a_server_recovers_and_other_clients_are_not_affected(one: Scenario, transport: str) -> None:
     try:
         report = asyncio.run(play(one, transport, SLACK))
     except NoDisk as error:

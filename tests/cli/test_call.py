@@ -120,7 +120,7 @@ def test_options_may_stand_between_the_arguments(server: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_failed_tool_prints_its_words_and_exits_with_1(server: str) -> None:
+def test_a_failed_tool_prints_its_text_and_exits_with_1(server: str) -> None:
     done = dovetail("call", server, "broken")
     assert (done.returncode, done.stdout) == (1, "the till is empty\n")
 
@@ -159,7 +159,7 @@ def test_a_file_without_a_server_is_explained(tmp_path: Path) -> None:
     )
 
 
-def test_a_refusal_is_told_with_its_code_and_what_would_help(tmp_path: Path) -> None:
+def test_a_refusal_is_printed_with_its_code_and_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "refusing.py"
     path.write_text(
         "from dovetail import Refusal, Server\nserver = Server('s', version='1')\n"
@@ -292,7 +292,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("command", ["bridge", "gateway"])
-def test_nothing_a_server_behind_sends_steers_the_terminal(command: str, tmp_path: Path) -> None:
+def test_upstream_output_cannot_control_the_terminal(command: str, tmp_path: Path) -> None:
     path, target = tmp_path / "noisy.py", f"{sys.executable} {tmp_path / 'noisy.py'}"
     path.write_text(NOISY)
     if command == "gateway":
@@ -322,7 +322,7 @@ def test_one_of_several_servers_in_a_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["explain", "all"], ["completion", "bash"], ["list", "shop.py"]])
-def test_who_has_seen_enough_hears_no_complaint(words: list[str], tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_causes_no_error_message(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SERVER)
     reading, writing = os.pipe()
     os.close(reading)

@@ -161,7 +161,7 @@ def test_fish_completes_commands_options_and_clients(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
-def test_zsh_takes_the_script_for_our_command(tmp_path: Path) -> None:
+def test_zsh_accepts_the_completion_script(tmp_path: Path) -> None:
     script = (
         'autoload -Uz compinit; compinit -u -D; eval "$(dovetail completion zsh)"; print $_comps[dovetail]'
     )

@@ -169,7 +169,7 @@ def test_toml_keeps_everything_else(mark: str, newline: str) -> None:
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_toml_table_goes_with_those_below_it_and_leaves_comments_behind(newline: str) -> None:
+def test_a_toml_table_is_removed_with_its_subtables_and_comments_stay(newline: str) -> None:
     text = TOML.replace(
         "[tui]",
         '[mcp_servers.new]\ncommand = "old"\n\n[mcp_servers.new.env]\nA = "1"\n\n# about the terminal\n[tui]',

@@ -124,7 +124,7 @@ def test_what_breaks_the_protocol_is_found_over_any_transport(tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("command", ["doctor", "list"])
-def test_what_a_server_says_never_passes_for_a_line_of_ours(
+def test_output_of_a_server_is_distinguished_from_dovetails_output(
     tmp_path: Path, capsys: Captured, command: str
 ) -> None:
     forged = "t\\nok     everything: fine"
@@ -210,7 +210,7 @@ for line in sys.stdin:
     assert "conformance" not in found
 
 
-def test_a_careless_server_is_told_what_to_do(careless: str, capsys: Captured) -> None:
+def test_a_wrongly_written_server_gets_an_error_with_the_fix(careless: str, capsys: Captured) -> None:
     status, found = findings(careless, capsys)
     assert status == 1
     for check in ("CORS", "Host", "headers"):

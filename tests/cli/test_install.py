@@ -102,7 +102,7 @@ OLD = """// my servers
 """
 
 
-def test_a_backup_is_a_file_of_its_own_that_nobody_else_reads(home: Path) -> None:
+def test_a_backup_file_is_readable_by_its_owner_only(home: Path) -> None:
     path = CLIENTS["cursor"].config_path()
     path.parent.mkdir(parents=True)
     path.write_text(OLD)

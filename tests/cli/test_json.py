@@ -110,7 +110,7 @@ def test_commands_that_end_print_one_document(folder: Path, capsys: Any) -> None
         (["explain", "7"], "command_failed"),
     ],
 )
-def test_a_mistake_of_the_user_is_not_called_ours(
+def test_a_mistake_of_the_user_is_not_reported_as_an_internal_error(
     folder: Path, capsys: Any, words: list[str], kind: str
 ) -> None:
     assert main([*words, "--json"]) == 1

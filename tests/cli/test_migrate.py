@@ -363,7 +363,7 @@ def test_a_server_that_is_carried_over_as_a_whole_leaves_with_0(
     assert capsys.readouterr().err == ""
 
 
-def test_a_low_level_server_is_told_what_to_do() -> None:
+def test_a_low_level_server_gets_an_error_with_the_fix() -> None:
     before = (
         b"from mcp.server import Server\nfrom mcp.types import Icon\n\nx = Server('', icons=[Icon(src='')])\n"
     )
@@ -375,7 +375,7 @@ def test_a_low_level_server_is_told_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("module", ["fastmcp.tools", "fastmcp.tools.tool"])
-def test_a_result_of_theirs_is_told_what_to_return_here(module: str) -> None:
+def test_a_result_of_another_library_gets_an_error_with_the_replacement(module: str) -> None:
     source = f"from fastmcp import FastMCP\nfrom {module} import ToolResult\n\nmcp = FastMCP('x')\nr = ToolResult\n"
     ((_, said),) = marks(migrated(source.encode()))
     assert "dovetail.CallToolResult(content=" in said
@@ -429,7 +429,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_server_of_the_second_sdk_becomes_ours() -> None:
+def test_a_server_of_the_second_sdk_is_migrated() -> None:
     source = migrated(SECOND.encode())
     assert marks(source) == []
     assert b'mcp.run("http", port=8001)' in source

@@ -103,7 +103,7 @@ def test_a_transport_of_the_command_line_wins_over_another_of_the_environment(
     assert [name for name in ("stdio", "http", "sse", "ws", "tcp", "unix") if options[name]] == [dest]
 
 
-def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_path: Path) -> None:
+def test_a_foreign_server_gets_the_options_of_the_environment_too(tmp_path: Path) -> None:
     def said(*words: str, **environ: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "dovetail.cli.main", "run", *words],
@@ -151,7 +151,7 @@ def test_a_file_of_servers_is_run_too(tmp_path: Path) -> None:
     assert look(tmp_path, "mcp.json", "--yes")["a"] == "1"
 
 
-def test_a_wrong_word_is_said_with_status_2(tmp_path: Path) -> None:
+def test_an_unknown_command_exits_with_status_2(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
     for words in (["--env", "A"], ["--env-file", "nothing.env"]):
         done = subprocess.run(

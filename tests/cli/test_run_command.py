@@ -296,7 +296,7 @@ async def test_a_thread_of_the_authors_own_does_not_hold_up_the_end(tmp_path: Pa
 
 
 @run
-async def test_a_client_that_closes_our_stdout_ends_the_server() -> None:
+async def test_a_client_that_closes_the_servers_stdout_ends_the_server() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         served.start("stuck", seconds=60)
@@ -314,7 +314,7 @@ def free_port() -> int:
 
 
 @run
-async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Path) -> None:
+async def test_tcp_and_unix_sockets_are_served_and_removed(tmp_path: Path) -> None:
     port, path = free_port(), str(tmp_path / "socket")
     for arguments, connect in (
         (("--tcp", f"127.0.0.1:{port}"), lambda: asyncio.open_connection("127.0.0.1", port)),
@@ -341,7 +341,7 @@ async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Pat
         (["--sse", "--workers", "2"], "http://", "/sse"),
     ],
 )
-def test_the_place_that_is_told_is_the_one_that_was_asked_for(
+def test_the_reported_resource_is_the_requested_one(
     file: Path, words: list[str], begins: str, ends: str
 ) -> None:
     served = [*CLI, "run", str(file), "--port", "0", "--json", *words]
@@ -500,7 +500,7 @@ def test_a_number_that_cannot_be_meant_is_a_wrong_command_line(
 @pytest.mark.parametrize(
     "command", [["run", "server.py"], ["run", "http://127.0.0.1:9/mcp"], ["gateway", "x.json"]]
 )
-def test_an_option_of_http_is_not_taken_without_a_word_by_another_transport(
+def test_an_http_option_is_refused_by_other_transports(
     command: list[str],
     words: list[str],
     tmp_path: Path,

@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_said(
     assert (captured.out, said in captured.err) == ("", True), captured.err
 
 
-def test_a_command_that_somebody_agreed_to_needs_no_word(servers: dict[str, Any], capsys: Captured) -> None:
+def test_an_approved_command_runs_without_confirmation(servers: dict[str, Any], capsys: Captured) -> None:
     from dovetail.gateway.gateway_config import read
     from dovetail.gateway.trust import trust
 

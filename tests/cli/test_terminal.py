@@ -91,7 +91,7 @@ def test_a_long_call_shows_a_bar_that_goes_away(folder: Path) -> None:
     assert shown.rstrip().endswith("\r\x1b[Kdone")
 
 
-def test_titles_stand_out_unless_nobody_wants_colour(folder: Path) -> None:
+def test_titles_are_coloured_unless_colour_is_disabled(folder: Path) -> None:
     assert "\x1b[1mtools\x1b[0m" in at_a_terminal(["list", "server.py"], folder)
     assert "\x1b[" not in at_a_terminal(["list", "server.py"], folder, NO_COLOR="1")
 

@@ -85,7 +85,7 @@ def test_a_folder_that_takes_no_files_is_named_once(tmp_path: Path) -> None:
     assert "unable to open" in said
 
 
-def test_a_redis_that_nobody_answers_at_is_named_once_without_its_password(tmp_path: Path) -> None:
+def test_an_unresponsive_redis_is_reported_once_without_its_password(tmp_path: Path) -> None:
     port = free_port()
     url = f"redis://user:hush@127.0.0.1:{port}/0"
     said = refused(tmp_path, *HTTP, str(free_port()), "--store", url)

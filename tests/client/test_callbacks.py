@@ -17,7 +17,7 @@ from .scripted import Peer, legacy
 
 
 @run
-async def test_news_for_which_there_is_no_room_are_dropped_and_counted(
+async def test_log_notifications_beyond_the_queue_are_dropped_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gate = asyncio.Event()
@@ -136,7 +136,7 @@ async def test_of_calls_side_by_side_over_http_each_has_its_own_cause(revision: 
 
 
 @run
-async def test_a_ping_beside_the_only_call_does_not_hide_its_cause() -> None:
+async def test_a_ping_parallel_to_the_only_call_does_not_hide_its_cause() -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         match message.get("method"):
             case "tools/call":

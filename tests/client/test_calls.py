@@ -129,7 +129,7 @@ async def test_the_same_calls_give_the_same_results_on_every_revision(revision: 
 
 @every_revision
 @run
-async def test_a_failed_tool_raises_unless_told_otherwise(revision: str) -> None:
+async def test_a_failed_tool_raises_by_default(revision: str) -> None:
     async with connect(make_server(), revision) as client:
         with pytest.raises(ToolError, match="the kettle is empty"):
             await client.call_tool("broken")
@@ -358,7 +358,7 @@ async def test_a_client_that_listens_has_nothing_under_way_and_closes_at_once() 
 
 
 @run
-async def test_states_are_told_in_order() -> None:
+async def test_states_are_reported_in_order() -> None:
     seen: list[str] = []
     async with connect(make_server(), on_state=seen.append):
         assert seen == ["negotiating", "ready"]

@@ -154,7 +154,7 @@ def build() -> Server:
 
 
 @run
-async def test_our_client_creates_tasks_at_our_erlmcp_server() -> None:
+async def test_a_client_creates_tasks_at_an_erlmcp_server() -> None:
     async with Client(build(), revision="2025-11-25", dialect="erlmcp") as client:
         assert (await (await client.create_task("double", {"n": 21})).result()).data == 42
         failing = await client.create_task("broken")
@@ -194,7 +194,7 @@ EXPECTED = {"one": "weather://oslo", "optional": ("weather://oslo", "x")}
 @pytest.mark.parametrize("dialect", ["official", "erlmcp"])
 @pytest.mark.parametrize("shape", CALLBACKS)
 @run
-async def test_the_metadata_of_an_update_reaches_whoever_has_a_place_for_it(
+async def test_the_metadata_of_an_update_is_sent_on_revisions_that_support_it(
     revision: str, dialect: str, shape: str
 ) -> None:
     server = build()

@@ -156,7 +156,7 @@ async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytes
 
 
 @run
-async def test_long_names_that_a_gateway_is_told_are_not_remembered() -> None:
+async def test_long_names_sent_to_a_gateway_are_not_stored() -> None:
     async with serving(modern) as (server, url), Client(url, server_cache=ServerCache()) as client:
         await client.call_tool("echo")
         before = cached_routing_headers.cache_info().currsize
@@ -192,7 +192,7 @@ async def test_nothing_is_fetched_because_a_list_names_it() -> None:
 
 
 @run
-async def test_more_questions_than_anybody_answers_are_refused_as_a_whole() -> None:
+async def test_too_many_input_requests_are_refused_together() -> None:
     form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     question = {"method": "elicitation/create", "params": form}
     asked = 0
@@ -281,7 +281,7 @@ async def test_a_very_long_list_with_malformed_entries_is_refused(what: str) -> 
 
 
 @run
-async def test_one_block_of_a_type_nobody_knows_among_very_many_costs_no_other() -> None:
+async def test_one_block_of_an_unknown_type_does_not_affect_the_others() -> None:
     blocks = [b'{"type":"text","text":"%d"}' % number for number in range(8_000)]
     blocks[777] = b'{"type":"hologram","size":3}'
     handler = listing("tools/call", b'{"resultType":"complete","content":[%b]}' % b", ".join(blocks))
@@ -294,7 +294,7 @@ async def test_one_block_of_a_type_nobody_knows_among_very_many_costs_no_other()
 
 @pytest.mark.parametrize("cancelled", [True, False])
 @run
-async def test_a_question_that_is_over_before_it_is_heard_holds_up_no_farewell(cancelled: bool) -> None:
+async def test_a_finished_server_request_does_not_delay_shutdown(cancelled: bool) -> None:
     def ask(peer: Peer, message: dict[str, Any]) -> None:
         peer.say({"jsonrpc": "2.0", "id": 7, "method": "roots/list"})
         if cancelled:

@@ -165,7 +165,7 @@ async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
 
 @own  # others are told to have no bound
 @run
-async def test_calls_that_all_wait_for_our_answer_leave_a_connection_for_it() -> None:
+async def test_calls_that_all_wait_for_a_callback_leave_a_connection_for_its_response() -> None:
     calls = 150
     answers: dict[int, asyncio.Future[None]] = {}
     together = asyncio.Event()
@@ -265,9 +265,7 @@ async def test_the_get_stream_is_opened_again_after_a_proxy_was_in_the_way() -> 
 
 
 @run
-async def test_a_get_stream_that_cannot_be_resumed_begins_anew_and_what_is_watched_counts_as_changed() -> (
-    None
-):
+async def test_a_get_stream_that_cannot_be_resumed_restarts_and_watched_resources_count_as_changed() -> None:
     gets: list[str | None] = []
     heard: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -300,7 +298,7 @@ async def test_a_get_stream_that_cannot_be_resumed_begins_anew_and_what_is_watch
 
 
 @run
-async def test_what_is_told_to_nobody_until_a_broken_listen_stream_is_back_counts_as_changed() -> None:
+async def test_notifications_during_a_broken_listen_stream_count_as_changes() -> None:
     heard: list[str] = []
     back, acknowledge = asyncio.Event(), asyncio.Event()
 
@@ -405,7 +403,7 @@ async def test_the_session_goes_with_every_request_and_is_ended() -> None:
 
 
 @run
-async def test_a_forgotten_session_is_made_anew_and_the_call_repeated_whatever_it_is() -> None:
+async def test_a_lost_session_is_recreated_and_any_call_is_retried() -> None:
     sessions = iter(["s1", "s2"])
     live: list[str] = []
 
@@ -576,7 +574,7 @@ async def test_a_long_session_id_goes_back_as_it_came(length: int) -> None:
 
 
 @run
-async def test_a_session_id_beyond_the_limit_is_refused_in_plain_words() -> None:
+async def test_a_session_id_beyond_the_limit_is_refused_with_a_clear_message() -> None:
     def handler(request: Request) -> Reply:
         if request.method == "initialize":
             return result(request, legacy_initialized(), **{"Mcp-Session-Id": "s" * 8193})
@@ -623,7 +621,7 @@ async def test_giving_up_a_modern_call_closes_its_response_and_posts_nothing() -
 
 
 @run
-async def test_giving_up_a_legacy_call_tells_the_server() -> None:
+async def test_cancelling_a_legacy_call_notifies_the_server() -> None:
     async with serving(on_call(lambda request: Reply(hang=True), legacy)) as (fake, url):
         async with legacy_client(url) as client:
             with pytest.raises(RequestTimeout):

@@ -123,7 +123,7 @@ async def test_a_client_that_is_closed_says_so(library: str) -> None:
 
 
 @run
-async def test_time_limits_are_ours(library: str) -> None:
+async def test_timeouts_of_the_built_in_client_apply(library: str) -> None:
     """Also where the library has some: an event stream may be silent for as long as we allow."""
 
     def handler(request: Request) -> Reply:
@@ -149,7 +149,7 @@ async def test_time_limits_are_ours(library: str) -> None:
 
 
 @run
-async def test_redirects_are_ours_whatever_the_client_is_set_to(library: str) -> None:
+async def test_redirects_follow_dovetails_rules_whatever_the_client_is_set_to(library: str) -> None:
     def away(request: Request) -> Reply:
         return Reply(307, {"Location": "http://127.0.0.1:9/mcp"})
 
@@ -167,7 +167,7 @@ async def test_redirects_are_ours_whatever_the_client_is_set_to(library: str) ->
 
 
 @run
-async def test_headers_go_out_as_our_own_client_sends_them(library: str) -> None:
+async def test_headers_are_sent_as_the_built_in_client_sends_them(library: str) -> None:
     async with serving(legacy) as (fake, url), made_by(library) as http:
         url = url.replace("//", "//bob:p%40w@")
         async with client(url, http, headers={"X-Word": "Grüße"}) as connected:
@@ -316,7 +316,9 @@ BROKEN: Mapping[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @run
-async def test_an_answer_that_breaks_has_the_cause_our_own_client_names(library: str, name: str) -> None:
+async def test_a_broken_response_has_the_cause_that_the_built_in_client_reports(
+    library: str, name: str
+) -> None:
     data, cause = BROKEN[name]
 
     async def script(peer: Peer) -> None:
@@ -374,7 +376,7 @@ async def test_a_connection_that_cannot_be_made_says_why(library: str, tmp_path:
 
 
 @run
-async def test_proxies_are_theirs_and_refusals_of_one_are_told(library: str) -> None:
+async def test_proxies_of_the_library_are_used_and_their_refusals_are_reported(library: str) -> None:
     async with forward_proxy(user="me:secret") as proxy, serving(modern) as (_, url):
         async with made_by(library, proxy=f"http://me:secret@127.0.0.1:{proxy.port}") as http:
             async with client(url.replace("127.0.0.1", "server.example"), http) as connected:

@@ -106,7 +106,7 @@ MAKING = ("tools/call", "tasks/create")
 @ALL
 @pytest.mark.parametrize("ended", ["limit", "caller"])
 @run
-async def test_a_task_of_which_the_answer_tells_too_late_does_not_run_on(
+async def test_a_task_reported_after_a_timeout_does_not_keep_running(
     server: Callable[[], Scripted], ended: str
 ) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ async def test_nothing_is_said_of_a_task_when_the_connection_is_lost_with_its_ca
 
 @pytest.mark.parametrize("ended", ["limit", "caller"])
 @run
-async def test_a_server_that_tells_nothing_of_a_task_does_not_leave_it_running(ended: str) -> None:
+async def test_a_task_whose_id_was_not_returned_is_cancelled(ended: str) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message["method"] not in ("subscriptions/listen", "notifications/cancelled"):
             silent.answer(peer, message)
@@ -240,7 +240,7 @@ async def test_a_task_whose_question_cannot_be_answered_does_not_wait_for_the_an
 
 
 @run
-async def test_a_handle_is_waited_for_as_long_as_its_client_was_told_and_its_task_goes_on() -> None:
+async def test_a_handle_is_awaited_for_the_clients_timeout_and_its_task_continues() -> None:
     target = endless_modern()
     async with Client(target, timeouts=Timeouts(total=0.6)) as client:
         handle = await client.call_tool("x", task=True)
@@ -256,7 +256,7 @@ async def test_a_handle_is_waited_for_as_long_as_its_client_was_told_and_its_tas
 
 @pytest.mark.parametrize("era", [legacy, modern])
 @run
-async def test_progress_extends_the_idle_limit_though_nobody_listens_to_it(era: Any) -> None:
+async def test_progress_extends_the_idle_timeout_even_without_a_progress_callback(era: Any) -> None:
     clock, asked = FakeClock(), list[dict[str, Any]]()
     target = era(lambda peer, message: asked.append(message))
     async with Client(target, clock=clock, timeouts=Timeouts(idle=10, total=100)) as client:

@@ -132,7 +132,7 @@ async def test_one_failure_ends_the_other_questions() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError(), KeyError("x")])
 @run
-async def test_whatever_a_callback_raises_the_call_raises_one_of_our_errors(error: Exception) -> None:
+async def test_every_exception_of_a_callback_becomes_a_dovetail_error(error: Exception) -> None:
     def fails(request: Any) -> Any:
         raise error
 
@@ -187,7 +187,7 @@ async def test_a_state_alone_means_ask_again_later() -> None:
 
 
 @run
-async def test_a_question_nobody_answers_is_an_error_and_not_retried() -> None:
+async def test_an_unanswered_input_request_is_an_error_and_not_retried() -> None:
     target = asking({"inputRequests": {"k": SAMPLE}})
     async with Client(target) as client:
         with pytest.raises(ProtocolError, match="does not answer sampling"):
@@ -352,7 +352,7 @@ DONE = {"status": "completed", "result": text("computed")}
 
 
 @run
-async def test_a_task_is_driven_to_its_result_behind_the_call() -> None:
+async def test_a_task_is_driven_to_its_result_inside_the_call() -> None:
     clock = FakeClock()
     async with Client(working({"status": "working"}, DONE), clock=clock) as client:
         call = asyncio.create_task(client.call_tool("x"))

@@ -61,7 +61,7 @@ async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe
 
 
 @run
-async def test_a_modern_server_is_told_everything_in_every_request() -> None:
+async def test_a_modern_server_gets_complete_metadata_in_every_request() -> None:
     async with serving(modern) as (fake, url), Client(url, server_cache=ServerCache()) as client:
         assert client.revision == "2026-07-28"
         await client.call_tool("echo", {"a": 1})
@@ -150,7 +150,7 @@ async def test_a_redirect_to_another_origin_is_refused() -> None:
 
 
 @run
-async def test_nobody_listening_is_refused_and_no_verdict() -> None:
+async def test_a_refused_connection_does_not_decide_the_revision() -> None:
     async with serving(modern) as (_, url):
         pass
     known = ServerCache()
@@ -179,7 +179,7 @@ async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
 
 
 @run
-async def test_the_old_pair_of_endpoints_is_found_behind_the_same_url() -> None:
+async def test_the_two_endpoints_of_http_sse_are_found_at_the_same_url() -> None:
     outboxes: list[asyncio.Queue[bytes]] = []
 
     async def events() -> object:
@@ -236,7 +236,7 @@ async def test_a_json_error_counts_whatever_the_status() -> None:
 
 
 @run
-async def test_a_stream_whose_session_is_forgotten_is_opened_anew_and_the_call_repeated() -> None:
+async def test_a_stream_of_a_lost_session_is_reopened_and_the_call_retried() -> None:
     outboxes: list[asyncio.Queue[bytes]] = []
 
     async def events() -> object:

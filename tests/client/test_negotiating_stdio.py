@@ -102,7 +102,7 @@ async def test_a_command_that_does_not_exist_is_named() -> None:
 
 
 @run
-async def test_a_server_that_dies_is_quoted_with_its_last_words() -> None:
+async def test_the_stderr_of_a_server_that_died_is_quoted() -> None:
     command = [sys.executable, "-S", "-c", "import sys; print('out of cheese', file=sys.stderr); sys.exit(7)"]
     with pytest.raises(TransportError, match=r"exit status 7.*out of cheese"):
         async with Client(command, on_stderr=quiet):

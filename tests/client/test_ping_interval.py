@@ -49,7 +49,7 @@ async def test_a_server_that_answers_is_pinged_and_kept() -> None:
 
 
 @run
-async def test_a_server_that_stops_answering_is_connected_anew() -> None:
+async def test_a_server_that_stops_responding_is_reconnected() -> None:
     clock, target = FakeClock(), legacy(answering(pings=1))
     states: list[str] = []
     options: dict[str, Any] = {"reconnect": Reconnect(initial_delay=1, jitter=0), "on_state": states.append}

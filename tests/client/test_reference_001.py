@@ -529,7 +529,7 @@ async def test_progress_is_matched_by_its_token() -> None:
 
 
 @run
-async def test_a_cancelled_call_tells_the_server_and_a_late_answer_is_dropped() -> None:
+async def test_a_cancelled_call_notifies_the_server_and_a_late_response_is_dropped() -> None:
     async with strict(nothing) as (client, target):
         call = asyncio.create_task(client.call_tool("x"))
         await settle()

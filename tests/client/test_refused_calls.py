@@ -72,7 +72,7 @@ async def test_a_call_that_may_have_done_something_is_not() -> None:
     ],
 )
 @run
-async def test_what_is_beyond_the_limits_of_the_client_is_told_at_once(
+async def test_limits_of_the_client_are_reported_immediately(
     times: int, wait: float | None, options: dict[str, Any]
 ) -> None:
     one = Refusing(times, wait)

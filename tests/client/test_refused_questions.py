@@ -98,7 +98,7 @@ async def test_a_question_that_cannot_be_answered_is_refused_with_its_code(name:
 
 
 @run
-async def test_priorities_within_bounds_and_in_words_are_answered() -> None:
+async def test_numeric_priorities_and_enumerated_values_are_answered() -> None:
     told: list[Any] = []
     heard = asyncio.Event()
 

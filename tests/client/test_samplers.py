@@ -180,7 +180,7 @@ async def test_tools_travel_in_both_directions() -> None:
     ],
 )
 @run
-async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(
+async def test_a_failing_provider_is_a_sampling_error_without_its_text(
     answer: Any, status: int, kind: str
 ) -> None:
     with pytest.raises(ProtocolError) as caught:
@@ -190,7 +190,7 @@ async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(
 
 
 @run
-async def test_a_provider_that_says_nothing_or_is_not_there_is_told_apart() -> None:
+async def test_a_provider_that_is_silent_and_one_that_is_unreachable_are_distinguished() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()

@@ -91,7 +91,7 @@ def test_closed_means_closed_and_twice_is_fine() -> None:
         assert client.call_tool("add", {"a": 1, "b": 1}).data == 2
 
 
-def test_no_thread_is_left_behind() -> None:
+def test_no_thread_remains() -> None:
     before = threading.active_count()
     with Client(make_server()):
         assert threading.active_count() > before

@@ -56,7 +56,7 @@ async def test_a_task_is_asked_for_and_its_result_waited_for() -> None:
 
 
 @run
-async def test_a_tool_that_requires_a_task_is_driven_behind_the_call() -> None:
+async def test_a_tool_that_requires_a_task_is_driven_inside_the_call() -> None:
     target = server("required")
     async with Client(target, revision="legacy") as client:
         assert (await client.call_tool("x")).text == "at once"
@@ -168,7 +168,7 @@ async def test_a_task_is_cancelled_by_its_own_method() -> None:
 
 
 @run
-async def test_our_server_runs_tasks_for_our_client_on_both_designs() -> None:
+async def test_a_server_runs_tasks_for_a_client_in_both_designs() -> None:
     served = Server("jobs")
 
     @served.tool(task="optional")
@@ -322,7 +322,7 @@ async def test_without_consent_the_error_is_the_outcome(on_elicit: Any) -> None:
 
 
 @run
-async def test_a_url_that_is_never_completed_leaves_nothing_behind() -> None:
+async def test_an_uncompleted_url_leaves_no_state() -> None:
     async with Client(
         demanding(completes=False), revision="legacy", on_elicit=lambda _: "accept", reconnect=False
     ) as client:

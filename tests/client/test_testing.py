@@ -121,7 +121,7 @@ async def test_the_pair_takes_the_clients_options() -> None:
 
 
 @run
-async def test_the_clock_runs_what_is_due_in_order_and_only_when_told() -> None:
+async def test_the_fake_clock_runs_due_timers_in_order_and_only_when_advanced() -> None:
     clock = FakeClock(100)
     ran: list[Any] = []
     clock.call_later(2, lambda: ran.append(("b", clock())))

@@ -109,7 +109,7 @@ async def test_a_message_that_is_too_large_ends_the_call_it_answers_and_no_other
 
 
 @run
-async def test_a_timeout_tells_of_a_message_that_may_have_been_the_answer() -> None:
+async def test_a_timeout_error_mentions_an_invalid_message_that_may_have_been_the_response() -> None:
     async with child(answered(INITIALIZED), limits=Limits(max_message_bytes=2000)) as client:
         calls = [asyncio.create_task(client.call_tool("large", timeout=2)) for _ in range(2)]
         done = await asyncio.gather(*calls, return_exceptions=True)
@@ -151,7 +151,7 @@ async def test_a_web_page_in_place_of_initialize_is_quoted() -> None:
 
 
 @run
-async def test_what_became_of_the_probe_is_told_when_initialize_fails_too() -> None:
+async def test_the_outcome_of_the_probe_is_reported_when_initialize_fails_too() -> None:
     def handler(request: Request) -> Reply:
         return Reply(hang=True) if request.method == "server/discover" else error(request, -32601, 404)
 

@@ -141,7 +141,7 @@ async def test_a_refused_handshake_names_the_status() -> None:
 
 
 @run
-async def test_nobody_there_and_nobody_answering() -> None:
+async def test_an_unreachable_server_and_an_unresponsive_one() -> None:
     async with serving(plain) as url:
         pass
     with pytest.raises(TransportError) as caught:

@@ -200,7 +200,7 @@ async def test_a_task_that_is_cancelled_while_its_result_is_kept_stays_completed
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("what", ["put task/", "lease task/", "put work/"])
 @run
-async def test_a_caller_who_leaves_while_its_task_is_made_leaves_nothing_behind(
+async def test_a_disconnect_while_its_task_is_created_leaves_no_task(
     tmp_path: Path, what: str, after: bool
 ) -> None:
     def wish(verb: str, key: str, value: bytes) -> bool:
@@ -270,7 +270,7 @@ async def test_a_result_is_kept_though_its_caller_leaves_in_that_moment(
 
 
 @run
-async def test_a_server_that_stops_in_the_middle_of_a_call_keeps_nobody_waiting_for_it(
+async def test_a_server_that_stops_responding_during_a_call_does_not_block_the_caller(
     tmp_path: Path,
 ) -> None:
     one, two = Works(Halting(tmp_path / "s.db")), Works(Halting(tmp_path / "s.db"))

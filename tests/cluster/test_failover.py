@@ -57,7 +57,7 @@ def test_four_workers_serve_clients_of_every_era_without_stickiness(tmp_path: Pa
     run_limited(four_workers(tmp_path, calls=20, kills=0), 300)
 
 
-def test_a_worker_that_is_killed_costs_nobody_more_than_certainty(tmp_path: Path) -> None:
+def test_a_killed_worker_costs_clients_only_certainty_about_their_calls(tmp_path: Path) -> None:
     run_limited(four_workers(tmp_path, calls=32, kills=1), 300)
 
 
@@ -67,7 +67,7 @@ def test_four_workers_two_hundred_calls_each_and_a_kill_now_and_then(tmp_path: P
 
 
 @pytest.mark.redis
-def test_the_workers_of_one_machine_hear_of_each_other_through_redis(tmp_path: Path) -> None:
+def test_the_workers_of_one_machine_exchange_messages_through_redis(tmp_path: Path) -> None:
     with RedisServer() as redis:
         run_limited(four_workers(tmp_path, "--store", redis.url, calls=20, kills=0), 120)
 

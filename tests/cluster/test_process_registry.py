@@ -71,7 +71,7 @@ assert not has_ended(process_identity())
 """
 
 
-def test_a_process_that_can_open_no_file_takes_nobody_for_ended() -> None:
+def test_a_process_without_free_descriptors_considers_no_process_dead() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, process_identity().decode()], capture_output=True, text=True, timeout=60
     )
@@ -93,7 +93,7 @@ assert process_identity() == b"1"
 """
 
 
-def test_where_there_is_no_proc_nobody_is_taken_for_ended() -> None:
+def test_without_proc_no_process_is_considered_dead() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLIND, process_identity().decode()], capture_output=True, text=True, timeout=60
     )

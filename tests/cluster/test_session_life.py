@@ -121,7 +121,7 @@ async def test_a_call_that_waits_in_one_process_goes_on_when_another_resumes_the
 
 
 @run
-async def test_a_server_hears_that_roots_have_changed() -> None:
+async def test_a_server_receives_roots_list_changed() -> None:
     server, _ = make()
     heard: list[Session] = []
 
@@ -200,7 +200,7 @@ async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_
 
 
 @run
-async def test_a_session_that_nobody_uses_after_initialize_ends() -> None:
+async def test_an_unused_session_ends_after_initialize() -> None:
     server, _ = make()
     clock = FakeTime()
     server.dispatcher.clock = clock.time

@@ -124,7 +124,7 @@ async def test_a_session_that_a_newer_version_knows_more_of_can_be_changed(tmp_p
 
 
 @run
-async def test_what_changes_before_a_new_subscription_is_known_to_the_stream_s_process_is_told(
+async def test_changes_before_a_new_subscription_is_known_to_the_streams_process_are_sent(
     tmp_path: Path,
 ) -> None:
     store = Holding(tmp_path / "s.db", "mail/")
@@ -143,7 +143,7 @@ async def test_what_changes_before_a_new_subscription_is_known_to_the_stream_s_p
 
 
 @run
-async def test_what_changes_while_a_stream_moves_is_told_where_it_is_now(tmp_path: Path) -> None:
+async def test_changes_during_a_stream_move_are_sent_on_the_new_stream(tmp_path: Path) -> None:
     store = Holding(tmp_path / "s.db", "news/")
     async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
         session, _ = await Web(first).initialize(NEWEST)

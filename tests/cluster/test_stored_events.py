@@ -40,7 +40,7 @@ class Session:
 
 
 @run
-async def test_news_waits_until_all_are_told_and_is_written_together() -> None:
+async def test_notifications_wait_for_all_subscribers_and_are_written_together() -> None:
     store = Appended()
     session = Session(store)
     working = asyncio.all_tasks()
@@ -54,7 +54,7 @@ async def test_news_waits_until_all_are_told_and_is_written_together() -> None:
 
 
 @run
-async def test_the_events_of_a_call_are_written_at_once_with_the_news_before_them() -> None:
+async def test_the_events_of_a_call_are_written_together_with_earlier_notifications() -> None:
     session = Session(MemoryStore())
     working = asyncio.all_tasks()
     session.log.general.write(b"{}")
@@ -68,7 +68,7 @@ async def test_the_events_of_a_call_are_written_at_once_with_the_news_before_the
 
 
 @run
-async def test_the_end_leaves_no_news_behind() -> None:
+async def test_no_message_is_lost_at_shutdown() -> None:
     session = Session(MemoryStore())
     session.log.general.write(b"{}")
     await session.events.close()

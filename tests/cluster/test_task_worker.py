@@ -94,7 +94,7 @@ async def test_workers_run_what_others_took_on_and_leave_it_to_them_when_they_go
 
 
 @run
-async def test_a_task_elsewhere_is_told_to_its_session_and_cancelled_from_here(
+async def test_a_task_on_another_worker_notifies_its_session_and_can_be_cancelled_here(
     url: str, tmp_path: Path
 ) -> None:
     heard: list[Any] = []

@@ -63,7 +63,7 @@ def test_a_session_that_cannot_be_read_is_not_there(tmp_path: Path, data: bytes)
 
 
 @pytest.mark.parametrize("data", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_call_whose_record_cannot_be_read_is_not_made_and_its_caller_is_told(
+def test_a_call_whose_record_is_unreadable_is_not_run_and_its_caller_gets_an_error(
     tmp_path: Path, data: bytes
 ) -> None:
     @run
@@ -98,7 +98,7 @@ async def test_a_handle_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
                 await client.call_tool("look", {"cart": handle})
 
 
-def test_a_task_that_cannot_be_read_keeps_nobody_from_those_that_can(
+def test_an_unreadable_task_does_not_hide_readable_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dovetail.cluster.durable_tasks.TASK_HEARTBEAT_INTERVAL", 0.05)

@@ -66,7 +66,7 @@ def test_client_info_is_not_required() -> None:
     assert admit(modern("tools/list")).client_info is None
 
 
-def test_a_modern_request_is_served_beside_a_legacy_session() -> None:
+def test_a_modern_request_is_served_on_the_connection_of_a_legacy_session() -> None:
     call = admit(modern("tools/list"), session("2025-06-18"))
     assert (call.revision, call.session) == (R5, None)
 
@@ -93,7 +93,7 @@ def test_rung_3_names_the_metadata_that_is_missing(meta: Any, missing: list[str]
 @pytest.mark.parametrize("name", ["progressToken", "com.example/weight", CAPABILITIES])
 @pytest.mark.parametrize("over_http", [False, True])
 @pytest.mark.parametrize("lived", [False, True])
-def test_rung_3_names_the_metadata_with_a_number_that_nobody_can_read(
+def test_check_3_names_the_metadata_with_an_out_of_range_number(
     name: str, over_http: bool, lived: bool
 ) -> None:
     value = {"a": 7777} if name == CAPABILITIES else 7777
@@ -289,7 +289,7 @@ def test_the_fast_path_and_the_ladder_admit_the_same_call() -> None:
 
 
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": {"progressToken": 1}}])
-def test_a_request_before_any_handshake_is_told_both_ways_to_begin(params: Any) -> None:
+def test_a_request_before_any_handshake_gets_both_ways_to_start(params: Any) -> None:
     rejected = admit(request("tools/list", params, "a"))
     error = read(rejected, "2025-11-25")
     assert (error["code"], error["id"], rejected.status) == (-32602, "a", 400)
@@ -330,7 +330,7 @@ def test_initialize_with_modern_metadata_names_a_method_that_was_removed() -> No
     assert read(admit(modern("initialize"), session()))["code"] == -32601
 
 
-def test_a_modern_only_server_tells_a_legacy_client_its_versions_in_words_and_in_data() -> None:
+def test_a_modern_only_server_reports_its_versions_to_a_legacy_client_in_text_and_data() -> None:
     admission = server_admission(revisions=(R5,))
     for sent in (None, RoutingHeaders(version="2025-11-25")):
         rejected = admit(initialize("2025-11-25"), admission=admission, headers=sent)
@@ -346,7 +346,7 @@ def test_a_modern_only_server_tells_a_legacy_client_its_versions_in_words_and_in
     assert read(admit(request("ping"), admission=admission, headers=RoutingHeaders()))["code"] == -32020
 
 
-def test_a_legacy_only_server_tells_a_modern_client_what_it_speaks() -> None:
+def test_a_legacy_only_server_reports_its_versions_to_a_modern_client() -> None:
     error = read(admit(modern("tools/list"), admission=server_admission(revisions=REVISIONS[:4])))
     assert error["code"] == -32022
     assert error["data"]["supported"] == ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -552,7 +552,7 @@ def test_minimcp_answers_bad_params_with_its_own_http_status() -> None:
     assert missing.status == 400
 
 
-def test_what_could_not_be_decoded_is_refused_in_the_words_of_the_session() -> None:
+def test_undecodable_messages_get_the_error_of_the_sessions_dialect() -> None:
     error = RemoteProtocolError("parse_error")
     admission = server_admission()
     assert read(admission.refuse(error))["id"] == "absent"
@@ -562,7 +562,7 @@ def test_what_could_not_be_decoded_is_refused_in_the_words_of_the_session() -> N
 
 
 @pytest.mark.parametrize("dialect", [ERLMCP, MINIMCP])
-def test_before_any_handshake_a_dialect_says_in_its_own_words_what_it_cannot_read(dialect: Dialect) -> None:
+def test_before_any_handshake_a_dialect_has_its_own_error_for_unreadable_messages(dialect: Dialect) -> None:
     rejected = server_admission(dialect).refuse(RemoteProtocolError("parse_error", "line 1 is odd"))
     error = read(rejected, None)
     assert (error["id"], error["message"], rejected.status) == (None, "Parse error", 400)

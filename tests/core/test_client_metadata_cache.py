@@ -120,7 +120,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 @pytest.mark.parametrize("data", CASES, ids=range(len(CASES)))
-def test_whoever_was_heard_before_decides_nothing(data: bytes, said: Any) -> None:
+def test_earlier_outcomes_of_a_host_do_not_affect_later_attempts(data: bytes, said: Any) -> None:
     new, known = server_admission(), warmed()
     first = told(new, data, said)
     assert told(known, data, said) == first
@@ -149,7 +149,7 @@ def call(admission: Admission, data: bytes) -> Call:
     return found
 
 
-def test_nobody_changes_what_others_share() -> None:
+def test_shared_objects_cannot_be_changed() -> None:
     admission = warmed()
     shared = call(admission, message())
     assert call(admission, message()).meta is shared.meta
@@ -220,7 +220,7 @@ def test_messages_that_are_long_are_not_taken_apart() -> None:
     assert spaced.members is None
 
 
-def test_no_peer_sets_what_is_known_beside_a_message() -> None:
+def test_peers_cannot_set_the_metadata_of_the_transport() -> None:
     assert decode(message({}, members={"name": 1})).members is None
 
 

@@ -57,7 +57,7 @@ def test_every_state_can_be_reached_and_every_state_but_closed_can_be_left() -> 
     assert {before for before, _ in STEPS} == set(STATES) - {"closed"}
 
 
-def test_whoever_is_told_sees_the_state_already_changed_and_may_take_the_next_step() -> None:
+def test_a_state_listener_sees_the_new_state_and_may_advance_it() -> None:
     path: list[str] = []
 
     def follow(state: str) -> None:

@@ -208,7 +208,7 @@ def test_ids_count_up_and_answers_find_their_requests() -> None:
     assert list(endpoint.pending) == [1, 3]
 
 
-def test_a_request_of_ours_is_valid_on_its_revision() -> None:
+def test_an_outgoing_request_is_valid_on_its_revision() -> None:
     endpoint = connected("2025-06-18")
     _, data = endpoint.send_request("sampling/createMessage", SAMPLING, meta={"com.example/a": 1})
     validate(data, "2025-06-18", kind="request")
@@ -273,14 +273,14 @@ def test_a_malformed_answer_fails_its_request_at_once(body: Any) -> None:
     assert endpoint.pending == {}
 
 
-def test_a_malformed_request_with_the_id_of_ours_does_not_answer_ours() -> None:
+def test_a_malformed_request_with_the_id_of_a_pending_request_does_not_complete_it() -> None:
     endpoint = connected()
     id, _ = endpoint.send_request("ping")
     assert read(endpoint.receive(answer(id, method=5)), "2025-11-25")["id"] == id
     assert list(endpoint.pending) == [id]
 
 
-def test_late_and_unknown_answers_are_told_apart_and_dropped() -> None:
+def test_late_and_unknown_responses_are_distinguished_and_dropped() -> None:
     endpoint = client()
     id, _ = endpoint.send_request("tools/list")
     endpoint.send_cancel(id)
@@ -323,7 +323,7 @@ def test_a_generator_that_repeats_itself_for_ever_is_an_error() -> None:
         endpoint.send_request("tools/list")
 
 
-def test_one_request_of_ours_above_the_limit_is_refused() -> None:
+def test_one_outgoing_request_above_the_limit_is_refused() -> None:
     endpoint = client(limits=Limits(max_outgoing_requests=2))
     ids = [endpoint.send_request("tools/list")[0] for _ in range(2)]
     with pytest.raises(Refusal):
@@ -332,7 +332,7 @@ def test_one_request_of_ours_above_the_limit_is_refused() -> None:
     endpoint.send_request("tools/list")
 
 
-def test_a_cancel_of_ours_is_sent_once_and_never_for_initialize() -> None:
+def test_an_outgoing_cancellation_is_sent_once_and_never_for_initialize() -> None:
     endpoint = client()
     id, _ = endpoint.send_request("tools/list")
     data = endpoint.send_cancel(id, "timeout")

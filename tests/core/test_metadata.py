@@ -36,6 +36,6 @@ def test_without_it_a_header_that_names_no_legacy_revision_decides(body: Any) ->
     assert all(is_modern(body, version) for version in [*MODERN, "2031-01-01", ""])
 
 
-def test_the_key_counts_in_the_metadata_alone_and_even_beside_numbers_nobody_can_read() -> None:
+def test_the_idempotency_key_is_read_from_metadata_only_and_despite_unreadable_numbers() -> None:
     assert not is_modern(params({"arguments": {"_meta": {KEY: "2026-07-28"}}}))
     assert is_modern(Raw(b'{"_meta":{"%b":"2026-07-28","x":1e999}}' % KEY.encode()))

@@ -57,7 +57,7 @@ def join(hub: SubscriptionHub, version: str = "2025-11-25", **more: Any) -> tupl
 
 
 @pytest.mark.parametrize("id", [1, "1", "listen-7"])
-def test_a_listen_stream_hears_what_it_asked_for_under_its_own_id(id: int | str) -> None:
+def test_a_listen_stream_gets_what_it_subscribed_to_with_its_own_id(id: int | str) -> None:
     hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a://b"]), id)
     assert hub.publish(PublishedChange(list="tools")) == 1
@@ -81,7 +81,7 @@ def test_each_of_several_streams_gets_its_own_copy_in_order_of_arrival() -> None
     assert told == ["first", "second", "third"]
 
 
-def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_an_id() -> None:
+def test_a_legacy_session_gets_every_list_change_and_its_subscriptions_without_an_id() -> None:
     hub = SubscriptionHub()
     ear, subscriber, lived = join(hub, "2024-11-05")
     for kind in ("tools", "prompts", "resources"):
@@ -103,7 +103,7 @@ def test_a_legacy_session_hears_of_every_list_and_of_its_subscriptions_without_a
 
 
 @pytest.mark.parametrize("phase", ["negotiating", "paused", "draining", "closed"])
-def test_a_session_that_is_not_ready_hears_nothing(phase: str) -> None:
+def test_a_session_that_is_not_ready_gets_no_notifications(phase: str) -> None:
     hub = SubscriptionHub()
     ear, _, lived = join(hub, phase=phase)
     assert hub.publish(PublishedChange(list="tools")) == 0
@@ -133,7 +133,7 @@ def test_a_subscription_covers_what_lies_below_it(subscribed: str, updated: str,
     assert [params["uri"] for _, params in ear.heard] == [updated] * told
 
 
-def test_who_subscribed_to_a_resource_and_to_its_folder_is_told_once() -> None:
+def test_a_subscriber_of_a_resource_and_its_folder_is_notified_once() -> None:
     hub = SubscriptionHub()
     listen(hub, SubscriptionFilter(resource_subscriptions=["a://b/c", "a://b", "a://b/"]))
     assert hub.publish_resource_updated("a://b/c") == 1
@@ -145,14 +145,14 @@ def test_an_address_of_a_thousand_folders_is_looked_up_in_bounded_time() -> None
     assert hub.publish_resource_updated("a://b" + "/x" * 1000) == 0
 
 
-def test_metadata_of_an_update_travels_beside_the_subscription_id() -> None:
+def test_metadata_of_an_update_is_merged_with_the_subscription_id() -> None:
     hub = SubscriptionHub()
     ear, _ = listen(hub, SubscriptionFilter(resource_subscriptions=["a://b"]), 4)
     hub.publish_resource_updated("a://b", {"com.example/etag": "x"})
     assert ear.heard[0][1]["_meta"] == {"com.example/etag": "x", SUBSCRIPTION_ID: 4}
 
 
-def test_who_has_left_hears_nothing_and_leaves_nothing_behind() -> None:
+def test_a_disconnected_client_gets_nothing_and_leaves_no_state() -> None:
     hub = SubscriptionHub()
     sizes: list[int] = []
     for number in range(50):
@@ -169,7 +169,7 @@ def test_who_has_left_hears_nothing_and_leaves_nothing_behind() -> None:
     assert max(sizes) < sizes[0] + 1000  # a table may keep a few empty slots
 
 
-def test_one_stream_that_cannot_be_told_does_not_keep_the_news_from_the_others() -> None:
+def test_one_stream_that_fails_does_not_block_notifications_of_the_others() -> None:
     hub = SubscriptionHub()
 
     def broken(method: str, params: Struct | None) -> None:
@@ -181,7 +181,7 @@ def test_one_stream_that_cannot_be_told_does_not_keep_the_news_from_the_others()
     assert len(ear.heard) == 1
 
 
-def test_who_leaves_while_being_told_disturbs_nobody() -> None:
+def test_a_client_that_disconnects_during_a_notification_affects_no_other() -> None:
     hub = SubscriptionHub()
     told: list[int] = []
 
@@ -214,7 +214,7 @@ def test_a_session_taken_up_again_keeps_its_subscriptions() -> None:
     assert hub.publish_resource_updated("a://b") == 1
 
 
-def test_a_task_is_told_to_the_streams_that_named_it() -> None:
+def test_a_task_notifies_the_streams_that_listed_it() -> None:
     hub = SubscriptionHub()
     heard: list[Any] = []
     hub.add(SubscriptionFilter(task_ids=["t1"]), lambda method, params: heard.append((method, params)), 9)

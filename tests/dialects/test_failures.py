@@ -114,7 +114,7 @@ def test_url_elicitation_has_its_code_on_2025_11_25_only() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_a_refusal_looks_the_same_to_everybody(dialect: Dialect, revision: Revision) -> None:
+def test_a_refusal_has_the_same_number_for_all_peers(dialect: Dialect, revision: Revision) -> None:
     assert wire_error(Refusal(1003, "slow down", 1.5), revision, dialect) == (
         1003,
         "Rate limit exceeded",
@@ -145,7 +145,7 @@ def test_a_missing_client_capability_is_named_as_an_object_on_2026_07_28() -> No
     "error",
     [TransportError("upstream db7.internal:5432 refused", cause="refused"), StateError("secret state")],
 )
-def test_what_is_only_ours_to_know_never_reaches_the_peer(error: TransportError | StateError) -> None:
+def test_internal_details_never_reach_the_peer(error: TransportError | StateError) -> None:
     code, message, data = wire_error(error, R5, OFFICIAL)
     assert code == -32603
     assert error.message not in (message, str(data))
@@ -194,7 +194,7 @@ def test_the_kind_of_every_failure_survives_the_wire(dialect: Dialect, revision:
         assert isinstance(error, Refusal) == (code in range(1001, 1090))
 
 
-def test_the_word_wins_over_the_number() -> None:
+def test_the_kind_takes_precedence_over_the_number() -> None:
     error = error_from_wire(-32002, "?", {"kind": "prompt_not_found"}, R4, ERLMCP)
     assert error.kind == "prompt_not_found"
     assert error_from_wire(-32002, "?", UNSET, R4, ERLMCP).kind == "tool_not_found"

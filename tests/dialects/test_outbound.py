@@ -69,7 +69,7 @@ def test_an_erlmcp_page_has_its_cursor_under_both_names_and_extras_in_the_open()
     }
 
 
-def test_an_erlmcp_resource_tells_its_time_in_milliseconds() -> None:
+def test_an_erlmcp_resource_has_its_time_in_milliseconds() -> None:
     page = m.ListResourcesResult(
         [
             m.Resource(
@@ -93,7 +93,7 @@ def test_an_erlmcp_resource_tells_its_time_in_milliseconds() -> None:
         (m.ResourceContents("a:b", blob="AAAA"), "blob"),
     ],
 )
-def test_erlmcp_contents_say_their_type_beside_the_official_members(
+def test_erlmcp_contents_have_their_type_in_addition_to_the_official_members(
     contents: m.ResourceContents, kind: str
 ) -> None:
     (entry,) = result_of(codec_for(R4, ERLMCP), m.ReadResourceResult([contents]))["contents"]

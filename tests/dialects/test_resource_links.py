@@ -59,7 +59,7 @@ async def test_an_official_server_sends_the_address_as_text(revision: str) -> No
 
 @pytest.mark.parametrize("dialect", ["erlmcp", "official"])
 @run
-async def test_our_client_reads_the_address_and_the_link(dialect: str) -> None:
+async def test_dovetails_client_reads_the_uri_and_the_link(dialect: str) -> None:
     async with Client(shop(dialect), revision="2025-11-25", dialect=dialect) as client:
         (found,) = (await client.read_resource("shop://1/price")).contents
         assert (found.uri, found.text, found.meta) == ("shop://1/price", "shop://2/price", ADDRESSES)

@@ -328,7 +328,7 @@ async def test_a_second_answer_to_the_same_question_is_dropped() -> None:
 
 
 @run
-async def test_a_handler_s_question_nobody_answers_ends_and_is_taken_back() -> None:
+async def test_an_unanswered_input_request_of_a_handler_times_out_and_is_withdrawn() -> None:
     failures: list[TransportError] = []
 
     async def asking(call: Call, channel: Channel) -> Any:
@@ -349,7 +349,7 @@ async def test_a_handler_s_question_nobody_answers_ends_and_is_taken_back() -> N
 
 
 @run
-async def test_a_caller_that_is_cancelled_has_the_peer_told() -> None:
+async def test_a_cancelled_caller_sends_a_cancellation_to_the_peer() -> None:
     client, duplex = await connected(Parrot(), "2025-06-18", answers={"roots/list": lambda params: None})
     asked = asyncio.ensure_future(duplex.request("roots/list"))
     await until(lambda: client.questions)

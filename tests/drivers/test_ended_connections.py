@@ -45,7 +45,7 @@ def serving() -> Server:
 
 @pytest.mark.parametrize("talk", TALKS.values(), ids=TALKS)
 @run
-async def test_an_ended_connection_leaves_nothing_behind(
+async def test_a_closed_connection_leaves_no_resources(
     talk: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[Any]] = []

@@ -100,7 +100,7 @@ async def test_notifications_go_to_the_writer_before_the_reply() -> None:
 
 
 @run
-async def test_what_is_said_after_the_reply_reaches_nobody() -> None:
+async def test_messages_after_the_reply_are_dropped() -> None:
     channels: list[Channel] = []
 
     async def keep(call: Call, channel: Channel) -> Any:
@@ -167,7 +167,7 @@ def test_what_is_no_call_is_refused_with_its_status(message: bytes | str, status
 
 
 @run
-async def test_a_notification_is_told_to_the_service_and_has_no_reply() -> None:
+async def test_a_notification_is_passed_to_the_service_and_has_no_reply() -> None:
     service = Parrot()
     message = b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}'
     assert await exchange(service, message, session=session(service)) == (202, None)
@@ -177,7 +177,7 @@ async def test_a_notification_is_told_to_the_service_and_has_no_reply() -> None:
 
 
 @run
-async def test_nobody_can_listen_where_there_is_no_stream() -> None:
+async def test_listening_is_refused_without_a_stream() -> None:
     message = request("echo")
     message["method"], message["params"]["notifications"] = "subscriptions/listen", {}
     status, reply = await exchange(Parrot(), json.dumps(message))

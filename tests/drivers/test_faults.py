@@ -68,7 +68,7 @@ async def test_a_flood_is_answered_or_refused_and_others_are_served() -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 @run
-async def test_a_client_that_stalls_in_the_middle_of_a_message_holds_up_nobody() -> None:
+async def test_a_client_that_stalls_during_a_message_blocks_no_other_client() -> None:
     async with listening(build(), idle=1.5) as listener:
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b'{"jsonrpc":"2.0","id":1,"meth')

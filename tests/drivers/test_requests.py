@@ -102,7 +102,7 @@ async def test_an_error_of_the_peer_is_raised_and_leaves_no_circle() -> None:
     ("limits", "which"),
     [(Timeouts(idle=2, total=None), "idle"), (Timeouts(idle=5, total=2), "total")],
 )
-def test_a_limit_that_runs_out_ends_the_wait_and_the_peer_is_told(limits: Timeouts, which: str) -> None:
+def test_a_timeout_ends_the_wait_and_notifies_the_peer(limits: Timeouts, which: str) -> None:
     @run
     async def scenario() -> None:
         asker = Asker()
@@ -174,7 +174,7 @@ async def test_a_listener_that_fails_does_not_hurt_the_request() -> None:
 
 
 @run
-async def test_while_we_answer_the_peer_the_silence_is_ours() -> None:
+async def test_the_idle_timeout_stops_while_a_callback_runs() -> None:
     asker = Asker()
     asked = await asker.ask(Timeouts(idle=1, total=None))
     asker.requests.serving += 1
@@ -191,7 +191,7 @@ async def test_while_we_answer_the_peer_the_silence_is_ours() -> None:
 
 
 @run
-async def test_a_caller_that_stops_waiting_has_the_peer_told_where_it_asked() -> None:
+async def test_a_caller_that_stops_waiting_cancels_on_the_connection_of_its_request() -> None:
     stream: list[bytes] = []
     asker = Asker()
     asked = await asker.ask(write=stream.append)

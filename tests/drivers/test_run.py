@@ -96,7 +96,7 @@ def test_a_result_is_written_and_the_id_is_free_again(kept: bool) -> None:
 
 
 @both
-def test_an_error_of_ours_is_the_answer_as_it_is(kept: bool) -> None:
+def test_an_own_error_is_returned_unchanged(kept: bool) -> None:
     @run
     async def scenario() -> None:
         refusal = Refusal(1003, retry_after=2)
@@ -214,7 +214,7 @@ def test_a_call_the_peer_gave_up_ends_in_silence_and_its_task_lives_on(kept: boo
 
 @both
 @pytest.mark.parametrize("ending", ["result", "error"])
-def test_a_handler_that_answers_although_the_peer_gave_up_is_not_heard(ending: str, kept: bool) -> None:
+def test_a_response_of_a_handler_after_cancellation_is_dropped(ending: str, kept: bool) -> None:
     @run
     async def scenario() -> None:
         reached = asyncio.Event()
@@ -239,7 +239,7 @@ def test_a_handler_that_answers_although_the_peer_gave_up_is_not_heard(ending: s
 
 
 @both
-def test_a_call_without_time_to_finish_is_told_that_we_shut_down(kept: bool) -> None:
+def test_a_call_that_exceeds_the_grace_period_gets_a_shutdown_error(kept: bool) -> None:
     @run
     async def scenario() -> None:
         gate = Gate()
@@ -276,7 +276,7 @@ def test_a_cancellation_of_the_host_goes_on_and_nothing_is_kept(kept: bool) -> N
 
 
 @both
-def test_a_host_that_cancels_beside_the_peer_is_heard(kept: bool) -> None:
+def test_a_cancellation_by_the_host_is_handled_like_one_by_the_peer(kept: bool) -> None:
     @run
     async def scenario() -> None:
         gate = Gate()

@@ -39,7 +39,7 @@ async def gone(pool: ThreadPool) -> None:
 
 
 @run
-async def test_a_function_runs_elsewhere_with_our_context_and_its_result_comes_back() -> None:
+async def test_a_function_runs_in_a_thread_with_the_callers_context() -> None:
     pool = ThreadPool(2, name="test-pool")
     word.set("ours")
     assert await pool.run(lambda a, *, b: (a, b, word.get(), threading.current_thread().daemon), 1, b=2) == (
@@ -181,7 +181,7 @@ async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -
 
 
 @run
-async def test_the_executor_behind_to_thread_never_waits_for_its_threads() -> None:
+async def test_the_executor_of_to_thread_never_waits_for_its_threads() -> None:
     pool = ThreadPool(2, name="test-pool")
     loop = asyncio.get_running_loop()
     loop.set_default_executor(DaemonExecutor(pool))

@@ -115,7 +115,7 @@ def test_a_refusal_number_is_its_own_code_and_has_an_http_status(row: Kind) -> N
     assert row.status in (400, 401, 403, 429, 503)
 
 
-def test_the_refusals_have_their_documented_names_and_our_statuses() -> None:
+def test_the_refusals_have_their_documented_names_and_http_statuses() -> None:
     assert [(code, REFUSALS[code], http_status(REFUSALS[code])) for code in range(1001, 1011)] == [
         (1001, "content_policy", 403),
         (1002, "safety", 403),

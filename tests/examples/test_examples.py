@@ -79,7 +79,7 @@ async def test_files_outside_of_the_folder_stay_there(folder: Path, path: str) -
 
 
 @run
-async def test_a_file_that_is_no_text_is_refused_in_words(folder: Path) -> None:
+async def test_a_file_that_is_not_text_is_refused_with_a_message(folder: Path) -> None:
     async with Client(example("files").server) as client:
         assert "is no text" in await said(client, "read_file", path="picture.bin")
         assert "no file" in await said(client, "read_file", path="notes")
@@ -281,7 +281,7 @@ async def test_a_chart_is_a_picture_and_a_line_of_text() -> None:
 
 
 @run
-async def test_a_long_job_tells_how_far_it_is_and_can_be_a_task(
+async def test_a_long_job_reports_progress_and_can_be_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOB_ROOT", str(tmp_path))
@@ -336,7 +336,7 @@ async def test_every_kind_of_question_is_asked(revision: str) -> None:
 
 
 @run
-async def test_a_poll_has_a_page_and_words_for_those_who_see_none() -> None:
+async def test_a_poll_has_a_page_and_a_text_fallback() -> None:
     async with Client(example("app").server) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
         page = tools["ask"].meta["ui"]["resourceUri"]
@@ -355,7 +355,7 @@ async def test_a_poll_has_a_page_and_words_for_those_who_see_none() -> None:
 
 
 @run
-async def test_nobody_sees_the_notes_or_the_tools_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_callers_do_not_see_the_notes_or_tools_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTES_TOKENS", "s1=ada:read,write;s2=bob:read,write;s3=eve:read")
     server: Server = example("multi_user").server
     async with served(server) as site:

@@ -198,7 +198,7 @@ async def test_a_method_is_typed_on_both_sides(revision: str) -> None:
 
 @BOTH
 @run
-async def test_a_client_is_told_before_it_asks_a_server_without_the_extension(revision: str) -> None:
+async def test_a_client_checks_the_extension_before_it_sends_a_request(revision: str) -> None:
     async with Client(Server("bare"), revision=revision, extensions=[catalog()]) as client:
         with pytest.raises(CapabilityError, match=r"extensions\.com\.example/catalog"):
             await client.request("com.example/search", Search("pear"))

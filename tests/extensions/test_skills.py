@@ -106,7 +106,7 @@ def test_every_file_is_listed_once_with_size_and_digest_and_reads_as_promised(ro
     scenario()
 
 
-def test_the_manifest_stands_in_the_list_of_resources_with_its_own_words(root: Path) -> None:
+def test_the_manifest_is_in_the_list_of_resources_with_its_description(root: Path) -> None:
     @run
     async def scenario() -> None:
         peer = serving(root)

@@ -79,7 +79,7 @@ def test_tools_of_the_framework_work_in_a_server(framework: str) -> None:
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_client_of_the_framework_uses_our_server(framework: str, transport: str, address: str) -> None:
+def test_the_client_of_the_framework_uses_the_server(framework: str, transport: str, address: str) -> None:
     path = {"http": "/mcp", "sse": "/sse"}.get(transport)
     target = [*SHOP, "stdio"] if path is None else [address + path]
     assert "ok" in run(framework, PROGRAMS / "scenario.py", framework, "theirs", transport, *target)

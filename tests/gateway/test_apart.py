@@ -77,7 +77,7 @@ async def test_principals_have_a_connection_each_if_sessions_share_them() -> Non
 
 
 @pytest.mark.parametrize("behind", REVISIONS)
-def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(behind: str) -> None:
+def test_one_connection_too_many_is_refused_and_no_call_is_lost(behind: str) -> None:
     @run
     async def scenario() -> None:
         server, started, go_on = Server("behind"), asyncio.Semaphore(0), asyncio.Event()
@@ -112,7 +112,7 @@ def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(behind: str)
 
 
 @run
-async def test_what_goes_wrong_behind_is_logged_and_not_told_in_front(
+async def test_upstream_errors_are_logged_and_not_shown_downstream(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(request: FakeRequest) -> Reply:
@@ -128,7 +128,7 @@ async def test_what_goes_wrong_behind_is_logged_and_not_told_in_front(
 
 
 @run
-async def test_a_question_that_could_be_for_several_is_for_nobody() -> None:
+async def test_an_ambiguous_server_request_is_sent_to_no_client() -> None:
     server, both = Server("behind"), asyncio.Barrier(2)
 
     @server.tool

@@ -103,7 +103,7 @@ async def front_of(way: str, back: str) -> AsyncIterator[tuple[Server, Server]]:
 @pytest.mark.parametrize("way", ["own", "mounted", "behind 2025-11-25", "behind 2026-07-28"])
 @pytest.mark.parametrize("revision", BOTH)
 @run
-async def test_who_loses_sight_of_a_resource_hears_of_its_updates_no_more(revision: str, way: str) -> None:
+async def test_a_caller_that_loses_sight_of_a_resource_gets_no_more_updates(revision: str, way: str) -> None:
     async with (
         front_of(way.split()[0], way.split()[-1]) as (server, source),
         ann_and_bob(server, revision) as ((ann, ears), (bob, others)),
@@ -126,7 +126,7 @@ async def test_who_loses_sight_of_a_resource_hears_of_its_updates_no_more(revisi
 @pytest.mark.parametrize("back", BOTH)
 @pytest.mark.parametrize("revision", BOTH)
 @run
-async def test_a_list_that_changed_for_one_principal_changed_for_nobody_else(
+async def test_a_list_change_for_one_principal_is_sent_to_that_principal_only(
     revision: str, back: str
 ) -> None:
     async with (
@@ -144,7 +144,7 @@ async def test_a_list_that_changed_for_one_principal_changed_for_nobody_else(
 
 
 @run
-async def test_the_level_of_a_log_is_set_for_the_connection_of_whoever_sets_it() -> None:
+async def test_the_log_level_applies_to_the_connection_that_sets_it() -> None:
     async with (
         front_of("behind", LEGACY) as (server, _),
         ann_and_bob(server, LEGACY) as ((ann, ears), (bob, others)),
@@ -158,7 +158,7 @@ async def test_the_level_of_a_log_is_set_for_the_connection_of_whoever_sets_it()
 
 
 @run
-async def test_on_one_connection_the_lowest_level_counts_and_everybody_hears_their_own() -> None:
+async def test_on_one_connection_the_lowest_level_applies_and_each_client_gets_its_own() -> None:
     """A server of 2025-11-25 in another process, of which two sessions share the connection."""
     one, other = Ears(), Ears()
     proxy = Proxy(notes(), revision=LEGACY)

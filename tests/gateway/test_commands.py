@@ -58,7 +58,9 @@ def url(child: Any) -> str:
 
 
 @run
-async def test_a_bridge_logs_in_behind_passes_named_headers_and_serves_the_revisions_it_is_told_to() -> None:
+async def test_a_bridge_authenticates_upstream_forwards_named_headers_and_serves_the_chosen_revisions() -> (
+    None
+):
     behind = Server("behind", "1")
 
     @behind.tool

@@ -149,7 +149,7 @@ async def test_a_renamed_component_has_its_new_name_alone(way: str, revision: st
 
 @run
 @BOTH
-async def test_updates_of_a_renamed_resource_are_told_under_its_new_name(revision: str) -> None:
+async def test_updates_of_a_renamed_resource_are_sent_with_its_new_name(revision: str) -> None:
     server = atlas()
     server.transform(rename={"city://oslo": "city://capital"}, exclude=["city://hidden"])
     parent = Server("parent", "1")
@@ -163,7 +163,7 @@ async def test_updates_of_a_renamed_resource_are_told_under_its_new_name(revisio
 
 
 @run
-async def test_nobody_subscribes_to_what_is_left_out() -> None:
+async def test_hidden_resources_cannot_be_subscribed_to() -> None:
     server = atlas()
     server.transform(exclude=["city://hidden"])
     async with Client(server, revision=LEGACY) as client:

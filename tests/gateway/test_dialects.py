@@ -77,7 +77,7 @@ async def heard(server: Server, revision: str) -> list[Any]:
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @run
-async def test_answers_are_written_as_the_front_writes_them(dialect: str, revision: str) -> None:
+async def test_results_are_encoded_for_the_downstream_revision(dialect: str, revision: str) -> None:
     said = await heard(behind(dialect=dialect), revision)
     assert await heard(front(dialect, revision), revision) == said
 

@@ -127,7 +127,7 @@ async def names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_everybody_is_called_for_with_a_token_of_their_own(revision: str) -> None:
+async def test_every_caller_is_represented_by_its_own_token(revision: str) -> None:
     async with gateway() as (bank, url):
         for token, name in (("ann-token", "ann"), ("bob-token", "bob")):
             async with Client(url, auth=token, revision=revision) as client:
@@ -172,7 +172,7 @@ async def test_the_token_that_came_with_a_request_is_the_one_that_is_exchanged(
 
 
 @run
-async def test_the_issuer_tells_where_and_the_url_of_the_server_is_the_resource() -> None:
+async def test_the_issuer_has_the_endpoints_and_the_url_of_the_server_is_the_resource() -> None:
     async with gateway(issuer=True, audience=None) as (bank, url), Client(url, auth="ann-token") as client:
         assert (await client.call_tool("notes_who")).text == "ann"
         assert bank.forms[0]["resource"] == bank.audience
@@ -188,7 +188,7 @@ async def test_a_token_that_may_do_less_gets_one_of_its_own() -> None:
 
 
 @run
-async def test_shortly_before_its_end_a_token_is_exchanged_anew() -> None:
+async def test_a_token_is_exchanged_again_shortly_before_it_expires() -> None:
     async with gateway() as (bank, url):
         bank.lifetime = 0.001
         async with Client(url, auth="ann-token") as client:
@@ -201,7 +201,7 @@ async def test_shortly_before_its_end_a_token_is_exchanged_anew() -> None:
 
 
 @run
-async def test_a_token_that_was_revoked_behind_is_exchanged_anew() -> None:
+async def test_a_token_revoked_upstream_is_exchanged_again() -> None:
     async with gateway() as (bank, url), Client(url, auth="ann-token") as client:
         await client.call_tool("notes_who")
         bank.issued.clear()
@@ -211,7 +211,7 @@ async def test_a_token_that_was_revoked_behind_is_exchanged_anew() -> None:
 
 @pytest.mark.parametrize("keyed", [False, True])
 @run
-async def test_nobody_without_a_verified_token_gets_through(
+async def test_a_caller_without_a_verified_token_is_refused(
     keyed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An API key says who calls; what stands beside it as a bearer token was not verified."""
@@ -345,7 +345,7 @@ async def test_skills_and_tasks_are_there_for_who_has_a_token(tmp_path: Path) ->
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_a_server_that_lets_nobody_in_without_a_token_is_there_for_those_a_function_has_one_for(
+async def test_an_upstream_that_requires_a_token_is_visible_to_callers_with_one(
     revision: str,
 ) -> None:
     behind = Server("behind", auth=StaticTokens({"key-of-ann": Principal("ann")}))

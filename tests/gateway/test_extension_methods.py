@@ -63,7 +63,7 @@ async def test_over_http_too(kind: str, revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_over_stdio_in_front_and_behind(revision: str, tmp_path: Path) -> None:
+async def test_over_stdio_downstream_and_upstream(revision: str, tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     file.write_text(FILE)
     command = [sys.executable, "-m", "dovetail.cli.main", "run", f"{file}:server"]
@@ -118,7 +118,7 @@ async def test_the_first_of_a_name_has_it_and_the_other_is_named(caplog: pytest.
 
 
 @run
-async def test_a_method_that_comes_or_goes_later_shows_and_notifications_are_heard() -> None:
+async def test_a_method_added_or_removed_later_is_visible_and_notifications_are_received() -> None:
     outer, inner, heard = Server("outer"), Server("inner"), asyncio.Queue[Any]()
     outer.mount(inner, prefix="in")
     async with Client(outer, revision="2026-07-28") as client:

@@ -166,7 +166,7 @@ async def test_a_client_that_connects_before_any_upstream_is_ready_lists_the_too
 
 
 @run
-async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
+async def test_an_upstream_that_rejects_a_caller_is_omitted_from_its_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dovetail.gateway.mounting.START_TIMEOUT", 0.01)
@@ -236,7 +236,7 @@ async def test_nothing_is_left_of_servers_that_misbehaved() -> None:
 
 @pytest.mark.parametrize("settings", [None, True, 5, "x", ["x"], {"listChanged": []}])
 @run
-async def test_capabilities_that_are_none_keep_nobody_from_starting(settings: Any) -> None:
+async def test_invalid_capabilities_do_not_prevent_the_handshake(settings: Any) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         peer.result(message, {"tools": [], "resources": [], "resourceTemplates": [], "prompts": []})
 
@@ -250,7 +250,7 @@ async def test_capabilities_that_are_none_keep_nobody_from_starting(settings: An
 
 
 @run
-async def test_a_list_that_changes_as_soon_as_it_is_told_is_asked_for_again() -> None:
+async def test_a_list_that_changes_during_its_notification_is_fetched_again() -> None:
     asked = count(1)
 
     def answer(peer: Peer, message: dict[str, Any]) -> None:
@@ -296,7 +296,7 @@ async def test_a_gateway_that_is_its_own_server_over_http_is_left_out() -> None:
 
 
 @run
-async def test_two_gateways_behind_each_other_end() -> None:
+async def test_two_gateways_that_forward_to_each_other_stop() -> None:
     one, two = Server("one", "1"), Server("two", "1")
     one.add_tool(lambda: "1", name="a", description="d")
     two.add_tool(lambda: "2", name="b", description="d")
@@ -345,7 +345,7 @@ def test_a_chain_of_gateways_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_pat
         Gateway(path)
 
 
-def test_a_member_that_looks_like_one_of_ours_is_asked_about(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_name_in_the_vendor_namespace_is_confirmed_by_the_user(caplog: pytest.LogCaptureFixture) -> None:
     Gateway({"mcpServers": {"a": {"command": "x", "timout": 3, "description": "of another program"}}})
     (said,) = [record.getMessage() for record in caplog.records if "did you mean" in record.getMessage()]
     assert "'timeout' instead of 'timout'" in said

@@ -252,7 +252,7 @@ async def test_a_file_that_changes_while_its_servers_start_is_read_again(tmp_pat
 
 
 @run
-async def test_a_command_that_a_changed_file_brings_is_not_run_before_somebody_agrees(
+async def test_a_command_from_a_changed_file_is_not_run_before_approval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -292,7 +292,7 @@ async def command(*words: str, **more: Any) -> tuple[int, str]:
 
 
 @run
-async def test_a_command_nobody_agreed_to_is_not_run(tmp_path: Path) -> None:
+async def test_an_unapproved_command_is_not_run(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"a": {"command": "touch", "args": [str(tmp_path / "ran")]}}}))
     status, errors = await command("gateway", str(path), XDG_DATA_HOME=str(tmp_path))
@@ -323,7 +323,7 @@ async def test_the_bridge_as_a_program(tmp_path: Path, front: str) -> None:
 
 
 @run
-async def test_a_bridge_passes_on_the_variables_it_is_told_to(tmp_path: Path) -> None:
+async def test_a_bridge_forwards_the_named_environment_variables(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(SERVER.format(name="a"))
     words = [sys.executable, "-m", "dovetail.cli.main", "bridge", str(path)]

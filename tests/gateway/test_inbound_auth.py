@@ -163,6 +163,6 @@ async def test_tokens_that_never_change_come_from_the_environment(monkeypatch: p
         ("oauth", "object"),
     ],
 )
-def test_what_cannot_be_used_is_said_before_anybody_is_let_in(auth: Any, why: str) -> None:
+def test_unusable_options_are_reported_before_any_caller_is_accepted(auth: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Gateway({"mcpServers": {}, "auth": auth})

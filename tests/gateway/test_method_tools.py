@@ -255,7 +255,7 @@ async def test_the_tools_of_an_outer_server_read_what_it_mounts_and_its_guards_s
 @pytest.mark.parametrize("revision", ALL)
 @pytest.mark.parametrize("searching", [False, True])
 @run
-async def test_the_tools_of_a_mounted_server_walk_around_no_guard_in_front(
+async def test_the_tools_of_a_mounted_server_bypass_no_middleware_of_the_parent(
     revision: str, *, searching: bool
 ) -> None:
     library, gate = Library(), Gate("book://far/open")

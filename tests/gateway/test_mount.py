@@ -127,7 +127,7 @@ async def test_the_child_asks_through_the_parent(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_what_the_child_gains_and_loses_shows_and_is_told(revision: str) -> None:
+async def test_additions_and_removals_of_the_child_are_visible_and_notified(revision: str) -> None:
     child = weather()
     told: list[str] = []
     async with Client(parent(child), revision=revision, on_list_changed=told.append) as client:
@@ -145,7 +145,7 @@ async def test_what_the_child_gains_and_loses_shows_and_is_told(revision: str) -
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_updates_of_the_child_reach_whoever_subscribed_at_the_parent(revision: str) -> None:
+async def test_updates_of_the_child_reach_subscribers_of_the_parent(revision: str) -> None:
     child = weather()
     heard: list[str] = []
     async with Client(parent(child), revision=revision, on_resource_updated=heard.append) as client:

@@ -54,7 +54,9 @@ async def test_everything_without_questions_goes_through(front: str, back: str) 
 @pytest.mark.parametrize("task", [True, False])
 @pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
 @run
-async def test_a_tool_that_may_be_a_task_behind_asks_the_client_in_front(back: str, task: bool) -> None:
+async def test_a_tool_that_may_be_an_upstream_task_requests_input_from_the_downstream_client(
+    back: str, task: bool
+) -> None:
     server = Server("asking", "1")
 
     @server.tool(task="optional")
@@ -75,7 +77,7 @@ async def test_a_tool_that_may_be_a_task_behind_asks_the_client_in_front(back: s
 
 @each_pair
 @run
-async def test_questions_reach_the_client_in_front(front: str, back: str) -> None:
+async def test_upstream_input_requests_reach_the_downstream_client(front: str, back: str) -> None:
     days = iter(["monday", "friday"])
     options: dict[str, Any] = {
         "on_elicit": lambda request: {"day": next(days)},
@@ -121,7 +123,7 @@ async def test_progress_and_logs_reach_the_caller(front: str, back: str) -> None
 @pytest.mark.parametrize("back", REVISIONS)
 @pytest.mark.parametrize("front", ["2025-06-18", "2026-07-28"])
 @run
-async def test_cancelling_in_front_cancels_behind(front: str, back: str) -> None:
+async def test_a_downstream_cancellation_cancels_the_upstream_call(front: str, back: str) -> None:
     room.started.clear()
     async with between(front, back) as (client, _):
         call = asyncio.ensure_future(client.call_tool("forever"))
@@ -133,7 +135,7 @@ async def test_cancelling_in_front_cancels_behind(front: str, back: str) -> None
 @pytest.mark.parametrize("back", REVISIONS)
 @pytest.mark.parametrize("front", ["2024-11-05", "2026-07-28"])
 @run
-async def test_changes_behind_are_told_in_front(front: str, back: str) -> None:
+async def test_upstream_changes_are_sent_downstream(front: str, back: str) -> None:
     changed: list[str] = []
     updated: list[str] = []
     options: dict[str, Any] = {"on_list_changed": changed.append, "on_resource_updated": updated.append}
@@ -151,7 +153,7 @@ async def test_changes_behind_are_told_in_front(front: str, back: str) -> None:
 @pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("front", ["2025-11-25", "2026-07-28"])
 @run
-async def test_a_task_in_front_runs_behind(front: str, back: str) -> None:
+async def test_a_downstream_task_runs_upstream(front: str, back: str) -> None:
     async with between(front, back) as (client, _):
         await client.list_tools()
         handle = await client.call_tool("long", {"n": 4}, task=True)
@@ -160,7 +162,7 @@ async def test_a_task_in_front_runs_behind(front: str, back: str) -> None:
 
 
 @run
-async def test_a_question_behind_that_nobody_answers_ends_with_its_lease(
+async def test_an_unanswered_upstream_input_request_ends_with_its_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dovetail.gateway.suspended_calls.HELD_SECONDS", 0.01)
@@ -296,7 +298,7 @@ def slow(back: str) -> tuple[Proxy, asyncio.Event]:
 
 
 @run
-async def test_a_tool_that_may_be_a_task_behind_is_one_for_modern_clients_that_take_tasks() -> None:
+async def test_a_tool_that_may_be_an_upstream_task_is_one_for_modern_clients_with_tasks() -> None:
     """A server of 2025-11-25 leaves it to its client, which is the proxy; one of 2026-07-28 decides by itself."""
     proxy, go_on = slow("2025-11-25")
     async with Client(proxy, revision="2026-07-28") as client:
@@ -320,7 +322,7 @@ MODERN_META = {
 
 @pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
 @run
-async def test_a_tool_that_must_be_a_task_behind_is_refused_to_who_takes_none(back: str) -> None:
+async def test_a_tool_that_must_be_an_upstream_task_is_refused_to_clients_without_tasks(back: str) -> None:
     proxy, _ = slow(back)
     async with proxy.running():
         for name, code in (("must", -32021), ("cannot", None)):
@@ -331,7 +333,7 @@ async def test_a_tool_that_must_be_a_task_behind_is_refused_to_who_takes_none(ba
 
 
 @run
-async def test_a_stream_that_is_let_go_of_behind_is_let_go_of_in_front() -> None:
+async def test_a_stream_closed_upstream_is_closed_downstream() -> None:
     server = Server("polled", "1")
 
     @server.tool
@@ -382,7 +384,7 @@ async def test_questions_pass_a_mounted_proxy_before_a_server_that_has_tasks() -
 
 @pytest.mark.parametrize("front", REVISIONS[:-1])
 @run
-async def test_a_client_that_cannot_be_asked_hears_of_a_failed_tool_as_without_a_proxy(front: str) -> None:
+async def test_a_client_without_the_capability_gets_a_failed_tool_as_without_a_proxy(front: str) -> None:
     server = Server("behind")
 
     @server.tool

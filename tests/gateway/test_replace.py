@@ -34,7 +34,7 @@ def named(name: str) -> Server:
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
-def test_clients_stay_and_hear_of_new_lists_and_subscriptions_move(revision: str) -> None:
+def test_clients_stay_and_get_list_changes_and_subscriptions_move(revision: str) -> None:
     async def test() -> None:
         front = Proxy(named("old"))
         changed: list[str] = []

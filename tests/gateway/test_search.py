@@ -141,7 +141,7 @@ SCOPES = ["read", "write", "admin"]
     hidden=st.sets(st.integers(0, 7)),
     mounted=st.booleans(),
 )
-def test_nobody_finds_what_they_may_not_call(
+def test_search_finds_only_callable_tools(
     rights: list[set[str]], held: set[str], hidden: set[int], mounted: bool
 ) -> None:
     server = Server("rights", "1")

@@ -122,7 +122,7 @@ async def test_each_client_gets_its_own_questions_and_log_messages(front: str, b
     ],
 )
 @run
-async def test_connections_are_shared_if_the_server_behind_is_modern(
+async def test_connections_are_shared_if_the_upstream_is_modern(
     front: str, back: str, options: Any, connections: int
 ) -> None:
     server, peers = Server("behind"), set[Any]()

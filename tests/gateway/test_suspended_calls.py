@@ -89,7 +89,7 @@ async def test_the_answers_reach_the_process_that_holds_the_call(tmp_path: Path,
 
 
 @run
-async def test_what_is_told_meanwhile_reaches_the_client_where_it_is(tmp_path: Path) -> None:
+async def test_notifications_during_a_move_reach_the_client_on_its_new_process(tmp_path: Path) -> None:
     async with two(tmp_path) as (here, there):
         leave = (await call(here, "trip", meta={"progressToken": 1})).message["result"]
         said = await call(there, "trip", leave, "monday", {"progressToken": "two"})
@@ -99,7 +99,7 @@ async def test_what_is_told_meanwhile_reaches_the_client_where_it_is(tmp_path: P
 
 
 @run
-async def test_who_gives_up_elsewhere_ends_the_call_behind(tmp_path: Path) -> None:
+async def test_cancelling_on_another_worker_ends_the_upstream_call(tmp_path: Path) -> None:
     started.clear()
     async with two(tmp_path) as (here, there):
         asked = (await call(here, "wait")).message["result"]
@@ -123,7 +123,7 @@ async def test_a_call_that_is_over_is_begun_again(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 @run
-async def test_a_client_that_can_no_longer_be_asked_ends_the_call_behind(
+async def test_a_client_that_can_no_longer_answer_ends_the_upstream_call(
     tmp_path: Path, elsewhere: bool
 ) -> None:
     async with two(tmp_path) as (here, there):

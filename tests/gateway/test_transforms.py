@@ -58,7 +58,7 @@ async def test_what_is_shown_is_what_can_be_called(revision: str, mounted: bool)
 
 
 @run
-async def test_a_view_tells_that_the_list_changed() -> None:
+async def test_a_view_sends_list_changed() -> None:
     server = shop()
     async with Client(server, revision="2025-06-18") as client:
         assert len(await client.list_tools()) == 3
@@ -263,7 +263,7 @@ async def test_tools_are_chosen_by_tag_and_version(options: Any, shown: dict[str
 
 @pytest.mark.parametrize("back", ["2025-06-18", "2026-07-28"])
 @run
-async def test_what_a_server_behind_says_of_tags_and_versions_counts(back: str) -> None:
+async def test_tags_and_versions_of_upstream_definitions_apply(back: str) -> None:
     proxy = Proxy(tagged(), revision=back)
     proxy.transform(include=["tag:read", "version:<2"])
     async with Client(proxy) as client:

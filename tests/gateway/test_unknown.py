@@ -212,7 +212,9 @@ class Front:
 @pytest.mark.parametrize("front", REVISIONS)
 @pytest.mark.parametrize("behind", REVISIONS)
 @run
-async def test_questions_answers_and_what_is_told_keep_it_too(front: str, behind: str, question: str) -> None:
+async def test_input_requests_answers_and_notifications_keep_unknown_members_too(
+    front: str, behind: str, question: str
+) -> None:
     if question == "elicitation/create" and min(front, behind) < "2025-06":
         pytest.skip("nobody elicits there")
     raw = Asking(behind, question)
@@ -241,7 +243,7 @@ OURS = ("_meta", "resultType", "ttlMs", "cacheScope")
 @pytest.mark.parametrize("front", REVISIONS)
 @pytest.mark.parametrize("behind", REVISIONS)
 @run
-async def test_what_nobody_knows_goes_through_both_ways(front: str, behind: str) -> None:
+async def test_unknown_members_are_forwarded_in_both_directions(front: str, behind: str) -> None:
     async with between(front, behind) as (ask, raw):
         for method, params in ASKED.items():
             result = await ask(method, **params)
@@ -257,7 +259,7 @@ async def test_what_nobody_knows_goes_through_both_ways(front: str, behind: str)
 @pytest.mark.parametrize("front", REVISIONS)
 @pytest.mark.parametrize("behind", REVISIONS)
 @run
-async def test_entries_of_lists_keep_what_nobody_knows(front: str, behind: str) -> None:
+async def test_entries_of_lists_keep_unknown_members(front: str, behind: str) -> None:
     async with between(front, behind) as (ask, _):
         for method in [name for name in RESULTS if name.endswith("/list")]:
             result = without(await ask(method), *OURS)
@@ -278,7 +280,7 @@ async def test_under_a_prefix_too(front: str, behind: str) -> None:
 
 
 @run
-async def test_nobody_makes_us_write_what_did_not_come() -> None:
+async def test_received_data_cannot_make_the_server_write_other_messages() -> None:
     async with between("2025-06-18", "2026-07-28") as (ask, raw):
         forged = {"dovetail/came": {"data": {"injected": 1}}}
         await ask("tools/call", forged, name="t")

@@ -141,7 +141,7 @@ async def test_rules_are_bounded() -> None:
 
 
 @run
-async def test_a_session_in_front_of_a_proxy_sees_what_its_connection_sees() -> None:
+async def test_a_session_of_a_proxy_sees_what_its_upstream_connection_sees() -> None:
     told: list[str] = []
     proxy = Proxy(house(), revision=LEGACY, connections="session")
     async with (

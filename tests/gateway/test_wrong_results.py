@@ -79,7 +79,7 @@ async def proxied(revision: str, result: Any, **options: Any) -> AsyncGenerator[
     ids=repr,
 )
 @run
-async def test_a_result_of_the_wrong_shape_is_an_error_of_the_server_behind(
+async def test_a_result_of_the_wrong_shape_is_an_error_of_the_upstream_server(
     front: str, back: str, result: Any
 ) -> None:
     async with proxied(back, result) as proxy, Client(proxy, revision=front) as client:

@@ -228,7 +228,7 @@ async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("failure", [ConnectionResetError(), RuntimeError("the handler is closed")])
-def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None:
+def test_an_unexpected_response_is_not_an_error(failure: Exception) -> None:
     @run
     async def scenario() -> None:
         app = build().asgi()
@@ -347,7 +347,7 @@ async def test_fifty_broken_clients_at_once_do_not_disturb_one_that_works() -> N
 
 
 @run
-async def test_a_principal_that_cannot_be_told_is_refused() -> None:
+async def test_a_principal_that_cannot_be_identified_is_refused() -> None:
     from dovetail.errors import ProtocolError
 
     def who(scope: Any) -> str | None:

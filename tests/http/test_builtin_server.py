@@ -105,7 +105,7 @@ async def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
     ids=["in its body", "without a body", "in a broken body", "in a call"],
 )
 @run
-async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(data: bytes) -> None:
+async def test_a_client_that_disconnects_during_a_request_leaves_no_state(data: bytes) -> None:
     gc.collect()
     gc.disable()
     before = exchanges()  # whatever another file has left in this process
@@ -119,7 +119,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(data: by
         gc.enable()
 
 
-def test_a_secure_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_tls_connection_leaves_no_resources(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     file = str(authority.certificate("127.0.0.1"))
 
@@ -140,7 +140,7 @@ def test_a_secure_connection_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @run
-async def test_a_long_call_leaves_nothing_behind() -> None:
+async def test_a_long_call_leaves_no_state() -> None:
     server, go_on = Server("slow"), asyncio.Event()
 
     @server.tool
@@ -212,7 +212,7 @@ async def test_an_older_client_reads_to_the_end() -> None:
 
 @pytest.mark.parametrize("framing", ["X: y", "Transfer-Encoding: chunked"])
 @run
-async def test_an_older_client_is_not_kept_and_told_nothing_in_between(framing: str) -> None:
+async def test_an_older_client_is_not_disconnected_and_gets_no_messages_in_between(framing: str) -> None:
     async with served(build()) as site, await site.connect() as connection:
         head = written(version="1.0", Connection="keep-alive", Expect="100-continue").partition(b"\r\n\r\n")[
             0

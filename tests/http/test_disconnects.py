@@ -41,7 +41,7 @@ def nap(number: int) -> dict[str, Any]:
 
 
 @run
-async def test_a_hang_up_behind_a_further_request_is_noticed() -> None:
+async def test_a_disconnect_after_a_pipelined_request_is_noticed() -> None:
     server, running = build()
     async with served(server) as site:
         _, writer = await opened(site)
@@ -54,7 +54,7 @@ async def test_a_hang_up_behind_a_further_request_is_noticed() -> None:
 
 @pytest.mark.parametrize("stateless", [False, True])
 @run
-async def test_calls_that_run_for_nobody_are_bounded(
+async def test_calls_without_a_client_are_bounded(
     caplog: pytest.LogCaptureFixture, *, stateless: bool
 ) -> None:
     caplog.set_level(logging.INFO, "dovetail.server")

@@ -161,7 +161,7 @@ def test_a_second_answer_in_the_same_packet_is_never_given_to_the_next_request(l
 
 
 @run
-async def test_an_answer_that_comes_while_nobody_waits_for_one_ends_the_connection() -> None:
+async def test_an_unsolicited_response_closes_the_connection() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.drip(answer(b"%d" % peer.number), LENGTH)

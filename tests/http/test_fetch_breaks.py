@@ -82,7 +82,7 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again() -> No
 
 
 @run
-async def test_a_connection_that_is_gone_is_not_mistaken_for_whoever_has_its_descriptor_by_now() -> None:
+async def test_a_closed_connection_is_not_confused_with_a_new_one_on_the_same_descriptor() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         peer.send(answer())
@@ -99,7 +99,7 @@ async def test_a_connection_that_is_gone_is_not_mistaken_for_whoever_has_its_des
 
 
 @run
-async def test_an_end_that_nobody_has_noticed_yet_costs_no_request() -> None:
+async def test_an_unnoticed_disconnect_costs_no_request() -> None:
     async with raw_server(answering(answer())) as server, session() as send:
         for number in range(3):
             assert await ask(send, server.url) == b"hello"
@@ -178,7 +178,7 @@ def test_giving_up_cuts_the_connection_at_once(sent: bytes) -> None:
 
 
 @run
-async def test_giving_up_when_the_answer_is_there_does_not_cut_whoever_has_the_connection_by_now() -> None:
+async def test_cancelling_after_the_response_does_not_close_a_reused_connection() -> None:
     ready = asyncio.Event()
 
     async def script(peer: Peer) -> None:

@@ -58,7 +58,7 @@ def test_a_packed_body_cut_anywhere_comes_out_whole(name: str) -> None:
         assert b"".join(pieces) == TEXT
 
 
-def test_nothing_is_left_behind_when_a_piece_is_full_and_all_input_is_taken() -> None:
+def test_no_data_remains_when_a_chunk_is_full_and_all_input_is_consumed() -> None:
     for size in range((64 << 10) - 2, (64 << 10) + 300):
         inflater = Decompressor("deflate")
         assert sum(map(len, inflater.feed(bare(bytes(size))))) == size

@@ -82,7 +82,7 @@ def test_an_unused_connection_is_closed_after_a_while(monkeypatch: pytest.Monkey
     scenario()
 
 
-def test_a_connection_that_is_too_old_is_not_used_even_if_nobody_has_closed_it_yet(
+def test_an_idle_connection_that_is_too_old_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @run

@@ -118,7 +118,7 @@ async def test_what_the_proxy_answers_for_a_server_is_an_answer_but_a_407_is_its
 
 
 @run
-async def test_a_407_on_a_kept_connection_is_told_from_an_answer_as_well() -> None:
+async def test_a_407_on_a_reused_connection_is_distinguished_from_a_response() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         peer.send(answer())
@@ -169,7 +169,7 @@ def test_an_https_url_is_reached_through_a_tunnel(authority: Authority, secure: 
     scenario()
 
 
-def test_the_certificate_behind_a_tunnel_is_that_of_the_server(authority: Authority) -> None:
+def test_the_certificate_inside_a_tunnel_is_that_of_the_server(authority: Authority) -> None:
     @run
     async def scenario() -> None:
         async with (
@@ -242,7 +242,7 @@ def test_a_refusal_names_the_proxy_and_never_its_password(status: str, user: str
 
 
 @run
-async def test_a_proxy_where_nobody_listens_is_named() -> None:
+async def test_a_proxy_without_a_listener_is_named() -> None:
     async with raw_server(says()) as proxy:
         pass
     for url in (f"http://{NAME}/", f"https://{NAME}/"):
@@ -350,7 +350,7 @@ def test_a_proxy_that_breaks_the_rules_is_left(name: str) -> None:
 
 
 @run
-async def test_what_comes_late_behind_the_answer_is_nothing_that_tls_believes() -> None:
+async def test_data_after_the_response_is_not_trusted_by_tls() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.drip(OPENED, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
@@ -393,7 +393,7 @@ async def test_closing_the_pool_ends_a_tunnel_that_is_being_dug() -> None:
         await turns()
 
 
-def test_a_server_that_hangs_up_behind_the_tunnel_is_no_failure_of_the_proxy(authority: Authority) -> None:
+def test_a_disconnect_by_the_server_inside_the_tunnel_is_not_a_proxy_failure(authority: Authority) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
 

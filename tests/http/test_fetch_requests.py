@@ -50,7 +50,7 @@ async def test_a_request_arrives_as_it_was_meant() -> None:
         assert body == b'{"a": 1}'
 
 
-def test_a_header_of_the_caller_takes_the_place_of_ours_whatever_its_case() -> None:
+def test_a_header_of_the_caller_replaces_the_default_in_any_case() -> None:
     own = {"HOST": "other.example", "user-AGENT": "me", "Accept-encoding": "identity", "content-length": "7"}
     head = lines("POST", HERE, own, b"{}")
     assert sorted(names(head[:-1])) == ["accept-encoding", "content-length", "host", "user-agent"]

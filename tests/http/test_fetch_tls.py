@@ -47,7 +47,7 @@ async def failure(url: str, fetch: HttpFetch | None = None) -> TransportError:
     return caught.value
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(server_side: ssl.SSLContext) -> None:
+def test_an_untrusted_certificate_is_refused(server_side: ssl.SSLContext) -> None:
     @run
     async def scenario() -> None:
         async with raw_server(answering(answer()), tls=server_side) as server:
@@ -77,7 +77,7 @@ def test_a_context_of_the_application_decides(
     scenario()
 
 
-def test_trusting_everybody_in_one_session_changes_nothing_for_the_next(server_side: ssl.SSLContext) -> None:
+def test_trusting_all_commands_in_one_session_does_not_affect_the_next(server_side: ssl.SSLContext) -> None:
     @run
     async def scenario() -> None:
         async with raw_server(answering(answer()), tls=server_side) as server:
@@ -136,7 +136,7 @@ def test_a_secure_connection_that_breaks_off_or_is_given_up_is_closed(server_sid
     scenario()
 
 
-def test_a_server_that_wants_a_certificate_of_ours_is_an_error_of_tls(
+def test_a_server_that_requires_a_client_certificate_is_a_tls_error(
     server_side: ssl.SSLContext, certificate: tuple[Path, Path]
 ) -> None:
     server_side.verify_mode = ssl.CERT_REQUIRED
@@ -185,7 +185,7 @@ async def test_a_server_that_hangs_up_in_the_handshake_is_named() -> None:
 
 
 @run
-async def test_a_port_where_nobody_listens_refuses() -> None:
+async def test_a_port_without_a_listener_refuses_the_connection() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]

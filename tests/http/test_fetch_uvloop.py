@@ -20,7 +20,7 @@ uvloop = pytest.importorskip("uvloop")
 
 CHOICE = (
     test_fetch_answers.test_an_answer_cut_anywhere_comes_out_whole_and_the_connection_is_used_again,
-    test_fetch_answers.test_an_answer_that_comes_while_nobody_waits_for_one_ends_the_connection,
+    test_fetch_answers.test_an_unsolicited_response_closes_the_connection,
     test_fetch_answers.test_hints_before_the_answer_are_passed_over,
     test_fetch_breaks.test_a_connection_that_the_server_has_closed_is_not_used_again,
     test_fetch_breaks.test_a_post_into_a_connection_that_closes_just_then_is_not_repeated,
@@ -32,7 +32,7 @@ CHOICE = (
     test_fetch_pool.test_leaving_the_session_ends_attempts_to_connect,
     test_fetch_requests.test_a_request_arrives_as_it_was_meant,
     test_fetch_tls.test_plain_http_where_a_secure_connection_was_wanted_is_an_error_of_tls,
-    test_fetch_tls.test_a_port_where_nobody_listens_refuses,
+    test_fetch_tls.test_a_port_without_a_listener_refuses_the_connection,
 )
 
 

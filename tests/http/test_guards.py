@@ -45,7 +45,7 @@ def test_on_loopback_every_other_name_is_refused_and_the_setting_named(host: str
 
 
 @pytest.mark.parametrize("port", ["", "65536", "99999", "70000", "655360", "-1", "8o"])
-def test_a_port_that_no_machine_has_is_no_name_of_ours(port: str) -> None:
+def test_an_invalid_port_in_host_or_origin_is_refused(port: str) -> None:
     assert refusal(LOCAL, f"localhost:{port}") is not None
     assert refusal(LOCAL, "localhost", f"http://localhost:{port}") is not None
 
@@ -324,7 +324,7 @@ STRANGE_NAMES = [
 
 
 @pytest.mark.parametrize("name", STRANGE_NAMES)
-def test_a_name_that_only_looks_like_ours_is_refused(name: str) -> None:
+def test_a_name_that_only_resembles_the_servers_is_refused(name: str) -> None:
     assert refusal(LOCAL, name) is not None
     assert refusal(LOCAL, LOCAL, f"http://{name}") is not None
 

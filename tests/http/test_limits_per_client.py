@@ -52,7 +52,7 @@ async def opened(web: Web) -> int:
 
 
 @run
-async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
+async def test_busy_downstream_sessions_do_not_hide_an_idle_one() -> None:
     async with served(build(limits=Limits(max_sessions=66))) as site:
         web = Web(site)
         for _ in range(66):

@@ -118,7 +118,7 @@ async def test_an_app_can_be_the_whole_of_its_prefix() -> None:
 
 
 @run
-async def test_the_host_may_run_our_lifespan() -> None:
+async def test_the_host_may_run_the_servers_lifespan() -> None:
     server = build()
     app = server.asgi()
 

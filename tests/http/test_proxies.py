@@ -40,7 +40,7 @@ def test_the_variables_of_the_environment(
     assert found("https://server.example/", **environment) == https
 
 
-def test_what_a_stranger_can_set_in_a_cgi_program_is_not_believed() -> None:
+def test_cgi_variables_that_a_client_can_set_are_ignored() -> None:
     cgi = {"REQUEST_METHOD": "GET", "HTTP_PROXY": "http://evil:1"}
     assert found("http://server.example/", **cgi) is None
     assert found("http://server.example/", **cgi, http_proxy="http://p:1") == "p:1"
@@ -106,7 +106,7 @@ def test_a_proxy_of_the_application_is_for_everything_and_false_is_for_none() ->
 @pytest.mark.parametrize(
     "url", ["socks5://user:secret@p:1080", "socks5h://user:secret@p:1080", "socks4://p:1080"]
 )
-def test_socks_is_refused_in_plain_words_where_it_would_be_used(url: str) -> None:
+def test_socks_is_refused_with_a_clear_message_where_it_would_be_used(url: str) -> None:
     with pytest.raises(
         TransportError, match=r"ALL_PROXY names a SOCKS proxy \(socks\w+://p:1080\)"
     ) as caught:

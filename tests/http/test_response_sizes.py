@@ -150,7 +150,7 @@ async def test_resources_and_prompts_say_which_limit_they_exceed(face: str, revi
 
 @pytest.mark.parametrize(("face", "revision"), CASES)
 @run
-async def test_news_that_are_too_large_fail_at_their_sender(face: str, revision: str) -> None:
+async def test_messages_that_are_too_large_fail_at_the_sender(face: str, revision: str) -> None:
     async with connected(face, build(), revision, "official") as client:
         told: list[Any] = []
         options: dict[str, Any] = {"on_progress": lambda *given: told.append(given)}

@@ -41,7 +41,7 @@ from tests.support.web import (
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_unix_socket_and_one_left_behind(slow: str, tmp_path: Path, workers: str) -> None:
+def test_a_unix_socket_and_a_stale_one(slow: str, tmp_path: Path, workers: str) -> None:
     @run
     async def scenario() -> None:
         path = str(tmp_path / "mcp.sock")
@@ -192,7 +192,7 @@ def test_the_socket_file_of_a_later_server_is_left_alone(tmp_path: Path) -> None
     scenario()
 
 
-def test_beyond_loopback_needs_a_word() -> None:
+def test_binding_beyond_loopback_needs_an_option() -> None:
     for workers in (1, 2):
         with pytest.raises(DovetailError, match="allow_anonymous"):
             build().run("http", host="0.0.0.0", port=0, workers=workers)
@@ -244,7 +244,7 @@ def test_an_address_in_use_is_explained() -> None:
         listener.close()
 
 
-def test_the_address_of_another_server_of_ours_is_in_use() -> None:
+def test_the_address_of_another_dovetail_server_is_in_use() -> None:
     @run
     async def scenario() -> None:
         async with served(build()) as site:

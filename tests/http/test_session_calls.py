@@ -45,7 +45,7 @@ def test_a_question_goes_out_on_the_stream_of_its_own_call(revision: str) -> Non
 
 
 @run
-async def test_an_answer_nobody_waits_for_is_400() -> None:
+async def test_an_unexpected_response_is_400() -> None:
     async with served(build()) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)

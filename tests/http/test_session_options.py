@@ -80,7 +80,7 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
         assert (await web.legacy(NEWEST, None, "ping")).status == 200
 
 
-def test_processes_with_the_same_keys_serve_each_others_sessions_and_hear_of_their_end(
+def test_processes_with_the_same_keys_serve_each_others_sessions_and_are_notified_of_their_end(
     tmp_path: Path,
 ) -> None:
     @run

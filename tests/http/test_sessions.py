@@ -103,7 +103,7 @@ async def test_the_version_header_must_be_the_negotiated_one() -> None:
 
 
 @run
-async def test_initialize_opens_a_new_session_even_beside_an_old_id() -> None:
+async def test_initialize_opens_a_new_session_even_with_an_old_session_id() -> None:
     async with served(build()) as site:
         web = Web(site)
         first, _ = await web.initialize(NEWEST)

@@ -103,7 +103,7 @@ async def test_an_answer_in_an_array_finds_its_way_as_well(tmp_path: Path) -> No
 
 
 @run
-async def test_nobody_elses_session_answers_a_question(tmp_path: Path) -> None:
+async def test_a_response_in_another_session_does_not_answer_an_input_request(tmp_path: Path) -> None:
     async with two(tmp_path / "s.db") as (_, first, _, second):
         session, _ = await Web(first).initialize(NEWEST)
         stranger, _ = await Web(second).initialize(NEWEST)
@@ -253,7 +253,7 @@ class CountsEvents(SqliteStore):
 
 
 @run
-async def test_news_that_is_told_again_anyway_costs_no_write_for_each_who_hears_it(tmp_path: Path) -> None:
+async def test_a_change_that_is_refreshed_anyway_costs_no_write_per_subscriber(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "s.db")
     store = shop.server.lifecycle.store = CountsEvents(tmp_path / "s.db")
     async with served(shop.server) as site:
@@ -401,7 +401,7 @@ async def test_http_and_sse_may_be_served_by_two_processes(tmp_path: Path) -> No
 
 
 @run
-async def test_modern_listeners_of_every_process_hear_of_changes(tmp_path: Path) -> None:
+async def test_modern_listeners_of_every_process_are_notified_of_changes(tmp_path: Path) -> None:
     async with two(tmp_path / "s.db") as (_, first, _, second):
         heard: list[str] = []
         url = f"http://127.0.0.1:{second.port}/mcp"

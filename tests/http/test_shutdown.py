@@ -65,7 +65,7 @@ def test_sigterm_with_open_streams_and_running_tools(slow: str) -> None:
     scenario()
 
 
-def test_calls_that_outlast_the_drain_are_told_so() -> None:
+def test_calls_that_outlast_the_drain_get_an_error() -> None:
     @run
     async def scenario() -> None:
         server = Server("patient")
@@ -187,7 +187,7 @@ def test_sigterm_does_not_wait_for_the_threads_of_the_author(tmp_path: Path, wor
     scenario()
 
 
-def test_a_task_that_was_left_behind_does_not_spoil_the_end(tmp_path: Path) -> None:
+def test_an_unfinished_task_does_not_disturb_shutdown(tmp_path: Path) -> None:
     @run
     async def scenario() -> None:
         async with stuck(tmp_path, "1") as served:

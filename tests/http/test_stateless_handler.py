@@ -232,7 +232,7 @@ async def test_a_result_larger_than_every_buffer_arrives_whole() -> None:
 
 
 @run
-async def test_a_client_that_never_reads_loses_its_stream_and_nobody_else_notices() -> None:
+async def test_a_client_that_never_reads_loses_its_stream_without_affecting_others() -> None:
     server = build(limits=Limits(max_write_buffer_bytes=20_000))
     async with served(server, write_timeout=0.3) as site:
         connection, _ = await listen(site, resourceSubscriptions=["notes://static"])

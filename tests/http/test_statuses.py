@@ -188,7 +188,7 @@ async def test_media_types_are_checked() -> None:
 
 @pytest.mark.parametrize("dialect", ["erlmcp", "minimcp", "mcp_client"])
 @run
-async def test_what_is_refused_unread_has_official_words_where_its_head_is_modern(dialect: str) -> None:
+async def test_an_unread_request_gets_the_official_message_if_its_headers_are_modern(dialect: str) -> None:
     async with served(build(dialect=dialect, limits=SMALL)) as site:
         web, good = Web(site), modern_headers({"method": "tools/list"})
         for headers, body, status, code in (
@@ -385,7 +385,7 @@ async def test_minimcp_takes_requests_and_notifications_only() -> None:
 
 
 @run
-async def test_a_modern_only_server_tells_legacy_clients_what_it_speaks() -> None:
+async def test_a_modern_only_server_reports_its_versions_to_legacy_clients() -> None:
     async with served(build(revisions=[MODERN])) as site:
         web = Web(site)
         params = {
@@ -403,7 +403,7 @@ async def test_a_modern_only_server_tells_legacy_clients_what_it_speaks() -> Non
 
 
 @run
-async def test_a_lifespan_that_fails_is_500_where_nobody_runs_the_lifespan() -> None:
+async def test_a_lifespan_that_fails_gives_500_if_the_host_does_not_run_it() -> None:
     from contextlib import asynccontextmanager
 
     @asynccontextmanager

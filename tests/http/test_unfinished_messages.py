@@ -53,7 +53,7 @@ def pieces(data: bytes) -> bytes:
 
 
 @run
-async def test_the_newest_over_the_total_is_told_and_hung_up_on() -> None:
+async def test_the_newest_connection_over_the_total_is_refused_and_closed() -> None:
     server = Server("unfinished", limits=Limits(max_buffered_bytes=LARGE * 3 // 2))
     async with served(server) as site, dial(site) as old, dial(site) as new, dial(site) as quiet:
         call = json.dumps(modern("server/discover")).encode()

@@ -29,7 +29,7 @@ def failing(scope: Any) -> str | None:
 
 
 @run
-async def test_a_principal_that_fails_is_500_and_tells_nothing() -> None:
+async def test_a_principal_function_that_fails_gives_500_without_details() -> None:
     logging.getLogger("dovetail").setLevel(logging.CRITICAL)
     try:
         async with served(build(), principal=failing) as site:
@@ -69,7 +69,7 @@ def test_a_principal_that_refuses_never_answers_with_200(error: Exception, statu
     ("error", "status", "code"),
     [(RuntimeError("hunter2"), 500, 1011), (ProtocolError("invalid_token"), 401, 1008)],
 )
-def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int, code: int) -> None:
+def test_an_orphaned_socket_is_refused(error: Exception, status: int, code: int) -> None:
     def refusing(scope: Any) -> str | None:
         raise error
 

@@ -155,7 +155,7 @@ async def test_one_frame_holds_as_many_messages_as_a_batch_and_no_more() -> None
 
 
 @run
-async def test_a_client_that_begins_with_rubbish_is_hung_up_on() -> None:
+async def test_a_client_that_starts_with_an_invalid_message_is_disconnected() -> None:
     async with served(build()) as site, dial(site) as socket:
         await socket.send("rubbish")
         await closed(socket)
@@ -272,7 +272,7 @@ async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
 
 
 @run
-async def test_a_failure_of_ours_ends_the_socket_and_is_logged(
+async def test_an_internal_error_closes_the_socket_and_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],

@@ -186,7 +186,7 @@ def test_connections_wait_while_every_worker_is_replaced(slow: str) -> None:
     scenario()
 
 
-def test_a_worker_that_is_told_to_stop_is_replaced(slow: str) -> None:
+def test_a_worker_that_is_asked_to_stop_is_replaced(slow: str) -> None:
     @run
     async def scenario() -> None:
         async with child(slow, "--port", "0", "--workers", "2") as served:
@@ -279,7 +279,7 @@ os.register_at_fork(after_in_parent=lambda: forks.append(1), after_in_child=begi
 """
 
 
-def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -> None:
+def test_a_worker_stopped_before_it_has_started_ends(tmp_path: Path) -> None:
     @run
     async def scenario() -> None:
         path = tmp_path / "late.py"
@@ -295,7 +295,7 @@ def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -
 DAY = 86_400.0
 
 
-def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
+def test_every_worker_is_notified_of_the_end_of_a_session(tmp_path: Path) -> None:
     one, two = EndedSessions(str(tmp_path)), EndedSessions(str(tmp_path))
     places = [by.assign_slot(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
     for number, place in enumerate(places):

@@ -103,7 +103,7 @@ def test_the_servers_own_metrics_are_shown(page: Any) -> None:
     page.wait_for_selector("td:has-text('dovetail_calls_total')")
 
 
-def test_the_doctors_findings_stand_beside_what_they_are_about(page: Any) -> None:
+def test_the_doctors_findings_are_printed_with_their_subject(page: Any) -> None:
     go(page, "health")
     page.click('button:has-text("Diagnostics")')
     page.wait_for_selector('.finding:has-text("CORS")')

@@ -99,7 +99,7 @@ async def test_calls_that_never_end_have_an_end() -> None:
 
 
 @run
-async def test_a_page_that_does_not_listen_is_told_to_look_anew() -> None:
+async def test_a_page_that_reads_too_slowly_is_told_to_reload() -> None:
     inspector = Inspector()
     listener = inspector.news.listen()
     for _ in range(40):

@@ -67,7 +67,7 @@ def test_a_form_of_nested_objects_and_choices_calls_the_tool(page: Any) -> None:
     picture(page, "tools")
 
 
-def test_json_beside_the_form_fills_it_in(page: Any) -> None:
+def test_editing_the_json_view_fills_in_the_form(page: Any) -> None:
     choose(page, "forecast")
     page.fill(".editor-json textarea", '{"place": {"city": "Bergen"}, "days": 1, "tags": ["a", "b"]}')
     assert page.get_by_label("city").input_value() == "Bergen"
@@ -215,7 +215,7 @@ def test_a_prompt_is_filled_in(page: Any) -> None:
     picture(page, "prompts")
 
 
-def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
+def test_a_frame_can_be_selected_while_the_list_is_rendered_again(page: Any) -> None:
     go(page, "messages")
     page.select_option('[aria-label="Kind"]', "request")
     page.wait_for_selector(".virtual-rows:has(.frame):not(:has(.frame:not(.request)))")  # it is painted
@@ -376,7 +376,7 @@ def test_a_session_is_kept_on_this_machine_and_replayed(
     page.wait_for_selector(".servers li >> nth=1", state="detached")
 
 
-def test_roots_are_told_to_the_server(page: Any) -> None:
+def test_roots_are_sent_to_the_server(page: Any) -> None:
     go(page, "requests")
     page.fill(".settings textarea", "file:///home/me/notes")
     page.click(".settings button >> nth=-1")
@@ -486,7 +486,7 @@ def test_the_link_past_the_navigation_leaves_the_panel_as_it_is(page: Any) -> No
     assert page.locator('[data-panel="messages"]').count() == 1
 
 
-def test_servers_of_one_name_are_told_apart(browser: Any) -> None:
+def test_servers_with_the_same_name_are_distinguished(browser: Any) -> None:
     with running(build(), build()) as made:
         made.connect(build(), "another")
         page = open_page(browser, made.link)

@@ -65,7 +65,7 @@ def test_what_a_replay_needs_stays() -> None:
     assert masked({"tokensUsed": 120, "isPrivate": True}) == {"tokensUsed": 0, "isPrivate": True}
 
 
-def test_a_message_that_nobody_can_read_does_not_keep_a_session_from_being_saved() -> None:
+def test_an_unreadable_message_does_not_prevent_saving_a_session() -> None:
     good = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
     deep = b'{"jsonrpc":"2.0","method":"x","params":' + b"[" * 900 + b"]" * 900 + b"}"
     assert len(Recording.parse(saved(b"[garbage", b'["\xff"]', deep, good)).messages) == 1
@@ -76,7 +76,7 @@ def test_text_that_nearly_matches_is_searched_once() -> None:
         masked_text(text)  # it would not come back
 
 
-def test_headers_that_let_somebody_in_are_masked() -> None:
+def test_credentials_in_headers_are_masked() -> None:
     sent = {
         "Authorization": f"Basic {SECRET}", "X-Auth-Token": SECRET, "X-Api-Key": SECRET, "Cookie": SECRET,
         "DPoP": SECRET, "Referer": f"https://example.com/?token={SECRET}",

@@ -45,7 +45,7 @@ def test_a_value_that_is_no_schema_can_be_found_too() -> None:
     assert value_at("#/title", ROOT) == "root"
 
 
-def test_keywords_beside_references_are_kept_and_the_first_ones_win() -> None:
+def test_keywords_next_to_references_are_kept_and_the_first_ones_win() -> None:
     root = {
         "$defs": {"a": {"$ref": "#/$defs/b", "title": "a"}, "b": {"title": "b", "type": "string", "x": 1}}
     }

@@ -68,7 +68,7 @@ async def test_a_changed_tool_is_refused_before_it_is_called(
 
 
 @run
-async def test_a_tool_under_a_new_name_and_one_nobody_knows_are_refused(tmp_path: Path) -> None:
+async def test_a_renamed_tool_and_an_unknown_one_are_refused(tmp_path: Path) -> None:
     calls: list[str] = []
     path = await locked(weather([]), tmp_path / "mcp.lock")
     server = weather(calls, name="prognosis")

@@ -119,7 +119,7 @@ async def test_lines_that_are_missing_at_the_end_are_found_after_the_next_start_
 
 
 @run
-async def test_whoever_says_that_less_was_written_needs_the_key_and_a_copy_says_what_is_not_known(
+async def test_shortening_an_audit_log_needs_the_key_and_a_copy_reports_what_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, less = tmp_path / "audit.jsonl", tmp_path / "less.jsonl"
@@ -136,7 +136,7 @@ async def test_whoever_says_that_less_was_written_needs_the_key_and_a_copy_says_
 
 
 @run
-async def test_a_chain_written_anew_by_somebody_without_the_key_is_found(tmp_path: Path) -> None:
+async def test_an_audit_chain_rewritten_without_the_key_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     await filled(path, key="another key")
     verify(path)

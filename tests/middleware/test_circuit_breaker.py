@@ -91,7 +91,7 @@ async def test_bad_arguments_tool_errors_and_refusals_are_no_failures() -> None:
 
 
 @run
-async def test_timeouts_are_failures_and_successes_between_begin_anew() -> None:
+async def test_timeouts_are_failures_and_successes_in_between_reset_the_count() -> None:
     middleware = CircuitBreaker(failure_threshold=2)
     peer = Peer(flaky(middleware))
     assert await ended(peer, "", "slow") == "error result"

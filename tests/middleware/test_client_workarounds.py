@@ -123,7 +123,7 @@ async def test_a_session_goes_on_under_a_header_that_knows_no_sessions() -> None
 
 
 @run
-async def test_whoever_keeps_the_rules_is_not_counted() -> None:
+async def test_a_client_within_the_limits_is_not_counted() -> None:
     server = shop(ClientWorkarounds())
     async with served(server) as site:
         _, session = await post(site, "initialize")

@@ -58,7 +58,7 @@ async def test_more_than_the_places_wait_in_order_and_more_than_the_queue_are_re
 
 
 @run
-async def test_a_busy_tool_leaves_the_others_alone_and_is_told_by_its_kind() -> None:
+async def test_a_busy_tool_does_not_block_others_and_is_refused_with_its_own_kind() -> None:
     work = Work(ConcurrencyLimit(per_tool=1, queue=0))
     first = work.call()
     await until(lambda: work.running == 1)
@@ -99,7 +99,7 @@ async def test_who_gives_up_in_the_queue_or_at_work_gives_its_place_to_the_next(
 
 
 @run
-async def test_a_place_that_was_handed_over_to_somebody_who_gives_up_is_not_lost() -> None:
+async def test_a_slot_handed_to_a_cancelled_waiter_is_not_lost() -> None:
     middleware = ConcurrencyLimit(total=1)
     work = Work(middleware)
     first, second = work.call("a"), work.call("b")

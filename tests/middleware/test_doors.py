@@ -10,7 +10,7 @@ from tests.support.web import Web, legacy_headers, modern, modern_headers, serve
 
 @pytest.mark.parametrize("algorithm", ["bucket", "window"])
 @run
-async def test_an_address_over_its_rate_is_told_before_it_has_sent_a_body(algorithm: str) -> None:
+async def test_an_address_over_its_rate_is_refused_before_it_has_sent_a_body(algorithm: str) -> None:
     server = shop(RateLimit(per_address="3/h", algorithm=algorithm))
     async with served(server) as site:
         web, message = Web(site), modern("tools/list")
@@ -45,7 +45,7 @@ async def test_a_blocked_address_is_refused_before_its_message_is_read() -> None
 
 
 @run
-async def test_a_legacy_client_without_a_session_is_told_when_to_come_back_too() -> None:
+async def test_a_legacy_client_without_a_session_gets_retry_after_too() -> None:
     server = shop(RateLimit(per_tool="1/h"))
     async with served(server, stateless=True) as site:
         call = {"name": "other"}

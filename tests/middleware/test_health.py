@@ -209,7 +209,7 @@ async def test_without_what_it_requires_a_server_refuses_after_readiness_has_dro
 
 
 @run
-async def test_whoever_subscribed_to_the_health_resource_hears_of_a_change() -> None:
+async def test_a_subscriber_of_the_health_resource_is_notified_of_changes() -> None:
     server, database = Server("shop"), Database()
     server.health.add("db", database.check, interval=0.01, failure_threshold=1)
     server.health.publish()

@@ -266,7 +266,7 @@ async def test_a_clients_layer_may_answer_itself_or_add_metadata() -> None:
 
 
 @run
-async def test_a_clients_layer_hears_notifications() -> None:
+async def test_a_clients_middleware_receives_notifications() -> None:
     seen: list[str] = []
     server = shop()
     async with Client(server, revision="2025-06-18", middleware=[Noting("a", seen)]) as client:

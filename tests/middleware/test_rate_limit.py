@@ -176,7 +176,7 @@ async def test_notifications_count_and_are_dropped() -> None:
 
 
 @run
-async def test_notifications_of_whoever_has_no_session_count_too() -> None:
+async def test_notifications_without_a_session_count_too() -> None:
     middleware = RateLimit(per_client="3/m")
     server = shop(middleware)
     heard: list[Any] = []
@@ -254,7 +254,7 @@ def test_the_default_table_is_bounded() -> None:
 
 @pytest.mark.parametrize("kind", [TokenBuckets, SlidingWindows])
 @pytest.mark.parametrize("jump", [-86400.0, 86400.0])
-def test_a_clock_that_jumps_locks_nobody_out(kind: Any, jump: float) -> None:
+def test_a_clock_jump_does_not_lock_clients_out(kind: Any, jump: float) -> None:
     table = kind(Rate(2, 60.0))
     assert [table.acquire("a", 100_000.0) > 0 for _ in range(3)] == [False, False, True]
     later = 100_000.0 + jump
@@ -332,7 +332,7 @@ def test_rates_are_read_as_people_write_them() -> None:
 
 
 @run
-async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_nobody_else_does() -> None:
+async def test_a_client_with_many_refusals_is_delayed_without_affecting_others() -> None:
     server = shop(RateLimit(per_principal="1/h", clock=Hand()))
     ann, bob = Peer(server, principal="ann"), Peer(server, principal="bob")
     assert await passed(ann, 1 + MAX_IMMEDIATE_REFUSALS) == 1
@@ -343,7 +343,7 @@ async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_no
 
 
 @run
-async def test_refusals_that_wait_are_told_one_after_the_other_and_not_all_at_once() -> None:
+async def test_delayed_refusals_are_sent_one_after_the_other() -> None:
     server = shop(RateLimit(per_principal="1/h", clock=Hand()))
     assert await passed(Peer(server, principal="ann"), 1 + MAX_IMMEDIATE_REFUSALS) == 1
     told: list[float] = []
@@ -357,7 +357,7 @@ async def test_refusals_that_wait_are_told_one_after_the_other_and_not_all_at_on
     assert max(told) - min(told) > 29 / MAX_IMMEDIATE_REFUSALS * 0.9
 
 
-def test_a_line_has_an_end_and_a_clock_that_jumps_locks_nobody_out_of_it() -> None:
+def test_a_queue_has_a_bound_and_a_clock_jump_does_not_lock_clients_out_of_it() -> None:
     line = TokenBuckets(Rate(10, 1.0))
     waits = [line.reserve("a", 1000.0, 2.0) for _ in range(40)]
     assert waits[:10] == [0.0] * 10

@@ -43,7 +43,7 @@ async def test_the_same_between_processes_of_one_machine(tmp_path: Path) -> None
 
 
 @run
-async def test_whoever_is_blocked_by_one_is_blocked_by_all() -> None:
+async def test_an_address_blocked_by_one_worker_is_blocked_by_all() -> None:
     store = MemoryStore()
     options: dict[str, Any] = {"per_principal": "1/h", "block_period": 60.0, "block_threshold": 2}
     first, second = (shop(RateLimit(**options), store=store) for _ in range(2))

@@ -72,7 +72,7 @@ class Shop:
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 @run
-async def test_a_call_ends_at_its_deadline_in_the_words_of_a_timeout(revision: str) -> None:
+async def test_a_call_ends_at_its_deadline_with_a_timeout_error(revision: str) -> None:
     peer = Shop(Timeout(0.02)).peer(revision)
     answer = await peer.send("tools/call", name="never")
     assert answer["result"]["isError"] is True
@@ -124,7 +124,7 @@ async def test_attempts_end_and_tool_errors_are_not_repeated() -> None:
 
 
 @run
-async def test_a_clients_retry_waits_as_long_as_it_is_told_and_repeats_only_what_it_may() -> None:
+async def test_a_clients_retry_honours_retry_after_and_repeats_only_safe_calls() -> None:
     waits: list[float] = []
     clock = Hand()
 
@@ -223,7 +223,7 @@ async def test_what_needed_an_answer_is_not_kept(revision: str, side: str) -> No
 
 @pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
 @run
-async def test_a_resource_is_read_anew_when_the_server_says_that_it_has_changed(revision: str) -> None:
+async def test_a_resource_is_read_again_after_an_update_notification(revision: str) -> None:
     server = Server("docs", middleware=[Caching(ttl=3600)])
     text = {"docs://a": "old", "docs://b": "old"}
     server.add_resource("docs://a", lambda: text["docs://a"], name="a")
@@ -491,7 +491,7 @@ def test_figures_that_mean_nothing_are_said_at_once(make: Any) -> None:
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 @run
-async def test_what_nobody_may_call_is_not_listed(revision: str) -> None:
+async def test_forbidden_components_are_not_listed(revision: str) -> None:
     shop = Shop(Policy(disabled=["never"]))
     listed = await shop.peer(revision).result("tools/list")
     assert [tool["name"] for tool in listed["tools"]] == ["look", "buy"]

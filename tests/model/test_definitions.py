@@ -168,7 +168,7 @@ OPEN_STRINGS = [
 
 
 @pytest.mark.parametrize(("data", "kind"), OPEN_STRINGS)
-def test_open_sets_of_words_accept_new_ones(data: bytes, kind: Any) -> None:
+def test_open_enumerations_accept_new_values(data: bytes, kind: Any) -> None:
     assert msgspec.json.encode(decode(data, kind)) == data
 
 
@@ -183,7 +183,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(("data", "kind"), CLOSED)
-def test_closed_sets_of_words_refuse_others(data: bytes, kind: Any) -> None:
+def test_closed_enumerations_refuse_other_values(data: bytes, kind: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
         decode(data, kind)
 
@@ -214,7 +214,7 @@ def test_a_question_needs_what_its_mode_asks_with() -> None:
         decode(b'{"message":"?","mode":"url"}', model.ElicitRequestParams)
 
 
-def test_the_structs_of_a_tool_call_run_no_python_of_ours_when_built() -> None:
+def test_the_structs_of_a_tool_call_run_no_python_code_when_built() -> None:
     for kind in (model.TextContent, model.CallToolResult, model.CallToolRequestParams):
         assert not hasattr(kind, "__post_init__")
 

@@ -128,7 +128,7 @@ async def test_the_text_of_an_error_is_bounded_and_bytes_are_not_shown() -> None
 
 
 @run
-async def test_time_and_size_are_bounded_and_the_address_is_not_told() -> None:
+async def test_time_and_size_are_bounded_and_the_address_is_not_shown() -> None:
     async with recorder() as api:
         api.silent = True
         with pytest.raises(ToolError, match=r"^the API did not respond in time$"):

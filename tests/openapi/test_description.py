@@ -150,7 +150,7 @@ async def test_a_description_from_a_url_leads_to_its_own_host_alone() -> None:
 @pytest.mark.parametrize(
     "client", [None, "", "ftp://x", "http://", "http://h/a/../b", "http://h/?q=1", "http://h:x/"]
 )
-def test_nobody_says_where_the_api_is(client: Any) -> None:
+def test_a_description_without_a_server_url_is_refused(client: Any) -> None:
     with pytest.raises(RegistrationError, match="the base URL of the API is unknown"):
         Server.from_openapi(PLAIN, client=client)
 

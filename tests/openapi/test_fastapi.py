@@ -162,7 +162,7 @@ async def test_routes_options_and_subclasses() -> None:
 
 
 @run
-async def test_a_lifespan_that_somebody_else_runs_or_that_fails() -> None:
+async def test_a_lifespan_run_by_the_host_or_failing() -> None:
     shop = Shop()
     async with Client(Server.from_fastapi(shop.app, run_lifespan=False)) as client:
         await client.call_tool("add_pet", {"name": "Rex", "x-token": "t"})

@@ -192,7 +192,7 @@ def in_a_client(server: Server, arguments: dict[str, Any]) -> Coroutine[Any, Any
 
 
 @pytest.mark.parametrize("library", ["ours", "httpx2", "httpx"])
-def test_the_request_line_is_the_same_whoever_sends_it(library: str) -> None:
+def test_the_request_line_is_the_same_with_every_client(library: str) -> None:
     @run
     async def the_same() -> None:
         async with recorder() as api:
@@ -218,7 +218,7 @@ def test_the_request_line_is_the_same_whoever_sends_it(library: str) -> None:
 
 
 @run
-async def test_what_is_refused_is_told_and_nothing_is_sent() -> None:
+async def test_a_refused_request_is_reported_and_nothing_is_sent() -> None:
     async with recorder() as api:
         server = Server.from_openapi(PETS, client=api.url)
         for value in ("..", ".", "a/../b"):

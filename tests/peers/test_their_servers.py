@@ -47,7 +47,7 @@ def village() -> Iterator[Village]:
 
 
 @pytest.mark.parametrize(("host", "transport", "era"), CASES)
-def test_our_client_finds_everything(host: Host, transport: str, era: str, village: Village) -> None:
+def test_dovetails_client_finds_everything(host: Host, transport: str, era: str, village: Village) -> None:
     need(host.environment)
     stage = ours.EVERYTHING if host.name == "server-everything" else ours.INTEROP
     absent = host.lacks(transport, era)
@@ -68,7 +68,7 @@ def test_our_client_finds_everything(host: Host, transport: str, era: str, villa
         if transport != "sse"
     ],
 )
-def test_our_client_speaks_the_newest_revision_a_server_knows(
+def test_a_client_uses_the_newest_revision_that_the_server_supports(
     host: Host, transport: str, village: Village
 ) -> None:
     """Nothing is said about eras: both sides find the best one they have in common."""

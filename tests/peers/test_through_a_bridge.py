@@ -16,7 +16,7 @@ QUICK = {"2026-07-28 2024-11-05 stdio", "2024-11-05 2026-07-28 http"}
 @pytest.mark.parametrize(
     "cell", [pytest.param(cell, marks=() if cell in QUICK else pytest.mark.slow) for cell in CELLS]
 )
-def test_a_revision_in_front_of_another(cell: str) -> None:
+def test_a_revision_downstream_of_another(cell: str) -> None:
     front, back, _ = cell.split()
     (found,) = bridged.pairs(cell)
     nothing = {name for name in bridged.CHECKS if bridged.cannot(name, front, back)}

@@ -335,7 +335,7 @@ def test_choices_keep_the_order_of_their_author() -> None:
     assert schema_of(Colour) == {"type": "string", "enum": ["red", "blue"]}
 
 
-def test_a_class_becomes_a_definition_with_the_words_of_its_docstring() -> None:
+def test_a_class_becomes_a_definition_with_the_text_of_its_docstring() -> None:
     schema = prepared(list[Point]).input_schema
     assert schema["properties"]["value"] == {"type": "array", "items": {"$ref": "#/$defs/Point"}}
     assert schema["$defs"]["Point"] == {

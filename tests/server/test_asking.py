@@ -339,7 +339,7 @@ async def test_the_time_a_user_takes_to_answer_is_not_the_tools(revision: str) -
 
 
 @run
-async def test_nobody_is_asked_after_the_call_is_over() -> None:
+async def test_no_input_can_be_requested_after_the_call_has_ended() -> None:
     server = Server("x", "1")
     kept: list[Context] = []
 

@@ -28,7 +28,7 @@ async def test_rounds_may_be_served_by_different_workers_with_the_same_keys() ->
 
 
 @run
-async def test_a_state_that_is_not_exactly_ours_for_this_call_is_refused_with_one_message() -> None:
+async def test_a_state_of_another_call_or_server_is_refused_with_one_message() -> None:
     now = [1000.0]
     server = booking(Bank(), clock=lambda: now[0], state_lifetime=60)
     ann = Peer(server, principal="ann", answer=answers)
@@ -67,7 +67,7 @@ async def test_a_state_that_is_not_exactly_ours_for_this_call_is_refused_with_on
 
 
 @run
-async def test_a_state_is_checked_even_where_nobody_asks() -> None:
+async def test_a_request_state_is_validated_even_if_the_handler_requests_no_input() -> None:
     server = Server("x", "1")
 
     @server.tool

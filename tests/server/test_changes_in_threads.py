@@ -8,7 +8,7 @@ from tests.support.aio import run
 
 
 @run
-async def test_a_tool_in_a_thread_may_change_the_list_and_subscribers_are_told_on_the_loop() -> None:
+async def test_a_tool_in_a_thread_may_change_the_list_and_subscribers_are_notified_on_the_loop() -> None:
     server = Server("changing")
     told_in: list[int] = []
 

@@ -52,7 +52,7 @@ async def test_pages_follow_the_order_of_registration_and_end(revision: str) -> 
 
 @every_revision
 @run
-async def test_a_cursor_that_is_not_ours_or_from_before_a_change_is_refused(revision: str) -> None:
+async def test_a_foreign_cursor_or_one_from_before_a_change_is_refused(revision: str) -> None:
     server = numbered(25, page_size=10)
     peer = Peer(server, revision)
     cursor = (await peer.result("tools/list"))["nextCursor"]
@@ -256,7 +256,7 @@ async def test_a_raw_schema_survives_untouched_and_its_handler_gets_a_dict_or_ke
 
 @pytest.mark.parametrize("revision", LEGACY)
 @run
-async def test_a_session_hears_of_changes_to_what_it_was_told_exists(revision: str) -> None:
+async def test_a_session_is_notified_of_changes_to_its_declared_capabilities(revision: str) -> None:
     server = numbered(1)
     peer = Peer(server, revision)
     add(server, "more")
@@ -276,7 +276,7 @@ async def test_a_session_hears_of_changes_to_what_it_was_told_exists(revision: s
 
 @pytest.mark.parametrize("revision", LEGACY)
 @run
-async def test_a_session_hears_of_the_resources_it_subscribed_to(revision: str) -> None:
+async def test_a_session_is_notified_of_its_subscribed_resources(revision: str) -> None:
     server = Server("x", "1", limits=Limits(max_subscriptions=2))
 
     @server.resource("x://{name}")
@@ -333,7 +333,7 @@ async def test_a_listen_stream_is_acknowledged_first_and_completed_when_the_serv
 
 
 @run
-async def test_listening_where_nobody_can_be_told_is_refused_at_once() -> None:
+async def test_subscribing_where_notifications_are_impossible_is_refused() -> None:
     peer = Peer(numbered(1))
     await peer.result("tools/list")
     params = {"notifications": {"toolsListChanged": True}, "_meta": peer.meta}
@@ -435,7 +435,7 @@ async def test_every_message_of_a_busy_server_is_valid(revision: str) -> None:
         validate(reply, revision, method="server/discover")
 
 
-def test_what_is_left_out_or_given_as_none_is_said_in_words() -> None:
+def test_missing_or_null_required_options_are_reported() -> None:
     server = Server("x")
     with pytest.raises(RegistrationError, match="needs its URI"):
         server.resource(lambda: "text")  # pyright: ignore[reportArgumentType]  # the parentheses were forgotten

@@ -45,7 +45,7 @@ async def test_progress_only_grows_and_only_goes_to_those_who_asked(revision: st
 
 @pytest.mark.parametrize("revision", LEGACY)
 @run
-async def test_a_legacy_session_hears_what_its_level_lets_through(revision: str) -> None:
+async def test_a_legacy_session_gets_logs_of_its_level(revision: str) -> None:
     server = Server("x", "1", log_level="notice")
 
     @server.tool
@@ -73,7 +73,7 @@ async def test_a_legacy_session_hears_what_its_level_lets_through(revision: str)
 
 
 @run
-async def test_a_modern_request_hears_nothing_unless_it_says_a_level() -> None:
+async def test_a_modern_request_without_a_level_gets_no_logs() -> None:
     server = Server("x", "1")
 
     @server.tool

@@ -368,7 +368,7 @@ async def test_stopping_the_server_ends_what_notifications_began() -> None:
     await ended.wait()
 
 
-def test_nobody_waits_for_a_notification() -> None:
+def test_sending_a_notification_does_not_wait() -> None:
     server = Server("acme")
 
     async def heard(ctx: Context) -> None: ...

@@ -68,7 +68,7 @@ async def test_a_call_over_the_limit_waits_its_turn_and_is_refused_when_the_queu
 
 
 @run
-async def test_a_hundred_calls_wait_unless_told_otherwise() -> None:
+async def test_a_hundred_calls_wait_in_the_queue_by_default() -> None:
     server = Server("x", "1")
     gate = asyncio.Event()
     peer = Peer(server)
@@ -256,7 +256,7 @@ async def test_the_lifespan_runs_once_and_its_value_reaches_handlers() -> None:
 
 
 @run
-async def test_a_lifespan_that_fails_is_reported_to_whoever_starts_it_and_may_be_tried_again() -> None:
+async def test_a_lifespan_that_fails_raises_in_start_and_can_be_retried() -> None:
     fail = True
 
     @asynccontextmanager

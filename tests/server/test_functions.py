@@ -58,7 +58,7 @@ def test_name_description_and_schema_come_from_the_function() -> None:
     assert function.signature.call is forecast
 
 
-def test_given_words_win_over_the_docstring() -> None:
+def test_given_descriptions_take_precedence_over_the_docstring() -> None:
     assert prepare_tool(forecast, name="weather").name == "weather"
 
 
@@ -162,7 +162,7 @@ def test_annotations_may_name_classes_of_the_scope_that_defines_the_function() -
     assert function.output_schema is not None
 
 
-def test_pydantic_fields_give_defaults_aliases_and_words() -> None:
+def test_pydantic_fields_give_defaults_aliases_and_descriptions() -> None:
     def tool(
         count: int = pydantic.Field(3, ge=1, description="How many."),
         names: list[str] = pydantic.Field(default_factory=lambda: ["x"]),  # noqa: B008

@@ -159,7 +159,7 @@ async def test_without_a_principal_state_belongs_to_the_legacy_session() -> None
 
 
 @run
-async def test_with_neither_the_handler_is_told_what_to_use() -> None:
+async def test_with_neither_the_handler_gets_an_error_with_the_alternatives() -> None:
     server = Server("nobody")
     told: list[str] = []
 

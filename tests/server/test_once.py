@@ -81,7 +81,7 @@ async def test_a_repeat_gets_the_same_answer_and_nothing_is_run_again(shared: Sh
 
 
 @run
-async def test_another_principal_with_the_same_key_is_somebody_else() -> None:
+async def test_another_principal_with_the_same_key_is_a_different_owner() -> None:
     till = Till(MemoryStore())
     async with till.server.running():
         assert await paid(till.peer("k")) == "paid 5, 1"
@@ -239,7 +239,7 @@ async def test_a_connection_that_is_lost_does_not_stop_a_call_that_will_be_asked
 
 
 @run
-async def test_our_client_sends_a_key_with_every_call_that_may_do_harm() -> None:
+async def test_a_client_sends_an_idempotency_key_with_every_call_that_may_change_state() -> None:
     seen: list[str | None] = []
     server = Server("keys", store=MemoryStore())
 
@@ -308,7 +308,7 @@ async def test_results_give_way_oldest_first_and_never_fill_the_store(kind: str,
 
 
 @run
-async def test_whoever_calls_without_end_pushes_out_their_own_results_only() -> None:
+async def test_a_caller_with_many_results_evicts_only_its_own() -> None:
     till = Till(MemoryStore(60))
     async with till.server.running():
         await paid(till.peer("k", principal="bob"))
@@ -374,7 +374,7 @@ WAYS = {"plain": "forbidden", "core": "optional", "extension": "required"}
 
 @pytest.mark.parametrize("way", WAYS)
 @run
-async def test_a_repeat_is_authorized_anew(way: str) -> None:
+async def test_a_retry_is_authorized_again(way: str) -> None:
     shop = Shop(task=WAYS[way], scopes=["pay"])
     async with shop.server.running():
         assert "result" in await shop.pay(way, "pay")
@@ -420,7 +420,7 @@ async def test_every_repeat_passes_the_middleware(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @run
-async def test_a_repeat_through_another_server_is_authorized_anew(way: str) -> None:
+async def test_a_retry_through_another_server_is_authorized_again(way: str) -> None:
     shop = Shop(task=WAYS[way], scopes=["pay"])
     shop.server.lifecycle.store = None
     front = Server("front", store=MemoryStore())

@@ -40,7 +40,7 @@ async def subscribed(server: Server, revision: str, *uris: str) -> AsyncGenerato
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @run
-async def test_a_file_that_is_written_made_or_taken_away_is_told(tmp_path: Path, revision: str) -> None:
+async def test_a_file_that_is_written_created_or_deleted_is_reported(tmp_path: Path, revision: str) -> None:
     server, file = make(), tmp_path / "a.txt"
     file.write_text("one")
     looked = looks(server)
@@ -55,7 +55,7 @@ async def test_a_file_that_is_written_made_or_taken_away_is_told(tmp_path: Path,
 
 
 @run
-async def test_whoever_subscribed_to_a_folder_hears_which_of_its_files_changed(tmp_path: Path) -> None:
+async def test_a_subscriber_of_a_folder_is_notified_of_the_changed_file(tmp_path: Path) -> None:
     server = make()
     (tmp_path / "kept").write_text("same")
     looked = looks(server)
@@ -68,7 +68,7 @@ async def test_whoever_subscribed_to_a_folder_hears_which_of_its_files_changed(t
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @run
-async def test_a_value_that_changes_often_is_told_once_in_a_tenth_of_a_second(revision: str) -> None:
+async def test_a_frequently_changing_value_is_reported_ten_times_per_second_at_most(revision: str) -> None:
     server, calls = make(), 0
 
     def count() -> int:
@@ -106,7 +106,7 @@ async def test_a_source_that_fails_is_logged_and_others_go_on(caplog: pytest.Log
 
 
 @run
-async def test_a_watch_ends_when_it_is_told_to_and_with_the_server() -> None:
+async def test_a_watch_ends_when_it_is_removed_and_with_the_server() -> None:
     server, calls = make(), 0
 
     def count() -> int:

@@ -47,7 +47,7 @@ async def test_every_primitive_answers_on_every_revision(revision: str) -> None:
 
 @every_legacy
 @run
-async def test_initialize_tells_what_is_registered_and_ping_answers(revision: str) -> None:
+async def test_initialize_declares_what_is_registered_and_ping_is_answered(revision: str) -> None:
     server = build()
     request = {
         "jsonrpc": "2.0",

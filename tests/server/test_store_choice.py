@@ -111,7 +111,9 @@ def test_a_store_is_named_by_url_or_by_the_environment(
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @run
-async def test_news_of_one_process_reaches_the_subscribers_of_another(tmp_path: Path, revision: str) -> None:
+async def test_a_message_of_one_process_reaches_the_subscribers_of_another(
+    tmp_path: Path, revision: str
+) -> None:
     one, two = make(tmp_path / "s.db"), make(tmp_path / "s.db")
     stranger = Server("other", store=SqliteStore(tmp_path / "s.db"))
     updated: list[str] = []

@@ -187,7 +187,7 @@ async def test_questions_travel_on_the_stream_of_tasks_result() -> None:
 
 
 @run
-async def test_a_client_that_fails_at_a_question_is_told_to_the_handler() -> None:
+async def test_a_client_error_on_an_input_request_is_raised_in_the_handler() -> None:
     works = Works()
     failures: list[str] = []
 
@@ -225,7 +225,7 @@ async def test_a_question_whose_stream_broke_goes_out_on_the_next() -> None:
 
 
 @run
-async def test_whoever_stops_waiting_for_a_result_does_not_stop_the_task() -> None:
+async def test_a_client_that_stops_waiting_for_a_result_does_not_stop_the_task() -> None:
     works = Works()
     peer = Peer(works.server, R4)
     id = await begun(peer, "wait")
@@ -238,7 +238,7 @@ async def test_whoever_stops_waiting_for_a_result_does_not_stop_the_task() -> No
 
 
 @run
-async def test_a_cancelled_task_is_told_so_and_has_an_error_for_a_result() -> None:
+async def test_a_cancelled_task_reports_its_status_and_has_an_error_as_result() -> None:
     works = Works()
     peer = Peer(works.server, R4)
     id = await begun(peer, "wait")
@@ -251,7 +251,7 @@ async def test_a_cancelled_task_is_told_so_and_has_an_error_for_a_result() -> No
 
 
 @run
-async def test_the_session_hears_of_every_change() -> None:
+async def test_the_session_is_notified_of_every_change() -> None:
     works = Works()
     peer = Peer(works.server, R4, answer=lambda method, params: accepted("Ann"))
     id = await begun(peer, "confirm")
@@ -462,7 +462,7 @@ def test_erlmcp_s_tasks_tell_their_status_on_older_revisions_too(revision: str) 
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
-def test_no_task_is_created_where_nobody_could_ask_for_it(revision: str) -> None:
+def test_no_task_is_created_if_its_caller_could_not_fetch_it(revision: str) -> None:
     @run
     async def scenario() -> None:
         peer = Erl(Works().server, revision)

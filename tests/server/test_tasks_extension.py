@@ -63,7 +63,7 @@ async def test_arguments_that_do_not_fit_end_the_task_with_an_error_result() -> 
 
 
 @run
-async def test_clients_that_declare_nothing_get_an_answer_at_once_or_are_told_what_to_declare() -> None:
+async def test_clients_without_the_task_capability_get_a_direct_result_or_an_error_that_names_it() -> None:
     works = Works()
     works.gate.set()
     peer = works.peer(capabilities=EVERYTHING)

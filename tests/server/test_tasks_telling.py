@@ -21,7 +21,7 @@ def heard(peer: Peer) -> list[str]:
 
 
 @run
-async def test_a_listen_stream_hears_of_the_tasks_it_named() -> None:
+async def test_a_listen_stream_gets_notifications_of_its_listed_tasks() -> None:
     works = Works()
     peer, stream_peer = works.peer(), works.peer()
     id = await begun(peer, "confirm")
@@ -40,7 +40,7 @@ async def test_a_listen_stream_hears_of_the_tasks_it_named() -> None:
 
 
 @run
-async def test_a_listen_stream_is_told_at_once_of_a_task_that_is_over() -> None:
+async def test_a_listen_stream_is_notified_immediately_of_a_finished_task() -> None:
     works = Works()
     works.gate.set()
     peer, stream_peer = works.peer(), works.peer()
@@ -53,7 +53,7 @@ async def test_a_listen_stream_is_told_at_once_of_a_task_that_is_over() -> None:
 
 
 @run
-async def test_a_listen_stream_hears_nothing_of_foreign_tasks() -> None:
+async def test_a_listen_stream_gets_no_notifications_of_foreign_tasks() -> None:
     works = Works()
     mine, other = works.peer(principal="me"), works.peer(principal="you")
     id = await begun(mine, "wait")

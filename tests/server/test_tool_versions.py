@@ -105,7 +105,7 @@ async def test_versions_come_and_go() -> None:
     assert told
 
 
-def test_what_cannot_be_told_apart_is_refused() -> None:
+def test_ambiguous_unions_are_refused() -> None:
     server = shop("1.0")
     with pytest.raises(RegistrationError, match=r"version v1 of the tool 'price' is already"):
         server.add_tool(lambda: "", name="price", description="d", version="v1")

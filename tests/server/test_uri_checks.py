@@ -45,7 +45,7 @@ def build(dialect: str = "official") -> Server:
 @every_revision
 @pytest.mark.parametrize(("uri", "expected"), ODD.items(), ids=[uri[:12] for uri in ODD])
 @run
-async def test_an_address_that_is_none_is_told_apart_from_one_that_is_not_there(
+async def test_an_invalid_uri_and_a_missing_resource_have_different_errors(
     revision: str, uri: str, expected: tuple[str, int]
 ) -> None:
     kind, number = expected

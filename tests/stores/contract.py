@@ -81,7 +81,7 @@ class StoreContract:
 
         self.check(scenario)
 
-    def test_putting_again_starts_the_time_anew(self) -> None:
+    def test_overwriting_a_key_restarts_its_lifetime(self) -> None:
         async def scenario(store: Store, clock: Clock) -> None:
             await store.put("a", b"1", ttl=10 * self.tick)
             await self.later(clock, 6)
@@ -203,7 +203,7 @@ class StoreContract:
 
         self.check(scenario)
 
-    def test_what_is_published_reaches_those_who_listen_and_nobody_else(self) -> None:
+    def test_published_messages_reach_their_subscribers_only(self) -> None:
         async def scenario(store: Store, clock: Clock) -> None:
             heard: list[bytes] = []
             other: list[bytes] = []

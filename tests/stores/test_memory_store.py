@@ -70,7 +70,7 @@ async def test_leases_are_limited_but_those_that_ran_out_make_room() -> None:
 
 
 @run
-async def test_a_listener_that_raises_does_not_keep_the_news_from_others(
+async def test_a_listener_that_raises_does_not_block_other_listeners(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryStore()

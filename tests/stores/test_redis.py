@@ -129,7 +129,7 @@ async def test_a_restart_of_redis_is_waited_for_and_loses_nothing_acknowledged()
 
 
 @run
-async def test_a_redis_that_is_gone_is_said_to_be_and_its_place_is_not_told() -> None:
+async def test_an_unreachable_redis_is_reported_without_its_address() -> None:
     with RedisServer() as server:
         store = RedisStore(server.url)
         await store.put("a", b"1")
@@ -142,7 +142,7 @@ async def test_a_redis_that_is_gone_is_said_to_be_and_its_place_is_not_told() ->
 
 
 @run
-async def test_news_published_while_cut_off_arrives_when_the_connection_is_back() -> None:
+async def test_messages_published_while_disconnected_arrive_after_the_reconnect() -> None:
     with RedisServer() as server:
         store, other = RedisStore(server.url), RedisStore(server.url)
         heard: list[bytes] = []
@@ -159,9 +159,7 @@ async def test_news_published_while_cut_off_arrives_when_the_connection_is_back(
 
 
 @run
-async def test_a_redis_that_has_forgotten_its_news_is_heard_again_and_listeners_know_that_some_is_lost() -> (
-    None
-):
+async def test_a_redis_that_lost_its_streams_is_subscribed_again_and_listeners_learn_of_the_gap() -> None:
     with RedisServer("--appendonly", "no") as server:
         store, other = RedisStore(server.url), RedisStore(server.url)
         heard: list[bytes] = []
@@ -182,7 +180,7 @@ async def test_a_redis_that_has_forgotten_its_news_is_heard_again_and_listeners_
 
 
 @run
-async def test_news_that_was_trimmed_before_it_was_read_is_known_to_be_lost() -> None:
+async def test_messages_trimmed_before_they_were_read_are_reported_as_lost() -> None:
     with RedisServer() as server:
         store = RedisStore(server.url)
         lost: list[bytes] = []
@@ -203,7 +201,7 @@ async def test_news_that_was_trimmed_before_it_was_read_is_known_to_be_lost() ->
 
 
 @run
-async def test_a_process_that_was_too_slow_for_the_news_knows_that_some_is_lost() -> None:
+async def test_a_process_too_slow_for_the_messages_learns_that_some_were_lost() -> None:
     with RedisServer() as server:
         store, other = RedisStore(server.url), RedisStore(server.url)
         lost: list[bytes] = []
@@ -232,7 +230,7 @@ async def test_a_process_that_was_too_slow_for_the_news_knows_that_some_is_lost(
 
 
 @run
-async def test_news_has_a_bound_in_bytes() -> None:
+async def test_queued_messages_are_bounded_in_bytes() -> None:
     with RedisServer() as server:
         store = RedisStore(server.url)
         for _ in range(60):

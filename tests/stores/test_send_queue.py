@@ -34,7 +34,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreFull()])
 @run
-async def test_news_waits_for_a_store_that_is_away_or_full_and_leaves_in_order(error: StoreError) -> None:
+async def test_messages_wait_for_an_unavailable_or_full_store_and_are_sent_in_order(
+    error: StoreError,
+) -> None:
     store = Away()
     outbox = SendQueue(store, 10)
     store.error = error
@@ -48,7 +50,7 @@ async def test_news_waits_for_a_store_that_is_away_or_full_and_leaves_in_order(e
 
 
 @run
-async def test_listeners_are_told_that_news_was_given_up(
+async def test_listeners_learn_that_messages_were_dropped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "SEND_QUEUE_TIMEOUT", 0.05)
@@ -66,7 +68,7 @@ async def test_listeners_are_told_that_news_was_given_up(
 
 
 @run
-async def test_listeners_are_told_that_there_was_more_news_than_may_wait() -> None:
+async def test_listeners_learn_that_the_queue_has_overflowed() -> None:
     store = Away()
     outbox = SendQueue(store, 3)
     for number in range(5):
@@ -77,7 +79,7 @@ async def test_listeners_are_told_that_there_was_more_news_than_may_wait() -> No
 
 
 @run
-async def test_a_piece_that_no_store_takes_holds_nobody_up() -> None:
+async def test_an_entry_that_no_store_accepts_does_not_block_the_queue() -> None:
     store = Away()
     outbox = SendQueue(store, 10)
     store.error = StoreError("too large")
@@ -91,7 +93,7 @@ async def test_a_piece_that_no_store_takes_holds_nobody_up() -> None:
 
 
 @run
-async def test_an_outbox_that_closes_waits_for_nobody() -> None:
+async def test_a_send_queue_closes_without_waiting() -> None:
     store = Away()
     outbox = SendQueue(store, 10)
     store.error = StoreUnavailable("away")
@@ -102,7 +104,7 @@ async def test_an_outbox_that_closes_waits_for_nobody() -> None:
 
 
 @run
-async def test_a_store_that_refuses_everything_keeps_nobody_else_from_working() -> None:
+async def test_a_store_that_refuses_everything_does_not_block_other_work() -> None:
     store = Away()
     outbox = SendQueue(store, 10)
     store.error = StoreError("of a newer version")

@@ -42,7 +42,7 @@ class TestDurableSqliteStore(TestSqliteStore):
 
 
 @run
-async def test_everything_but_news_survives_the_end(tmp_path: Path) -> None:
+async def test_everything_but_messages_survives_a_restart(tmp_path: Path) -> None:
     first = SqliteStore(tmp_path / "s.db")
     await first.put("f/a", b"1")
     key = await first.append("log", b"x", keep=3)
@@ -124,7 +124,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_news_reaches_other_processes_and_a_dead_one_is_forgotten(tmp_path: Path, loop: str) -> None:
+def test_messages_reach_other_processes_and_a_dead_one_is_removed(tmp_path: Path, loop: str) -> None:
     """uvloop raises where asyncio drops what is written to a connection that is closed."""
     with asyncio.Runner(loop_factory=pytest.importorskip(loop).new_event_loop) as runner:
         runner.run(tell_and_kill(tmp_path))
@@ -274,7 +274,9 @@ def half_written(path: Path, copy: Path, cut: int) -> None:
     Path(f"{copy}-wal").write_bytes(Path(f"{path}-wal").read_bytes()[:-cut])
 
 
-def test_who_was_cut_off_knows_that_news_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disconnected_subscriber_learns_that_messages_were_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dovetail.stores.pubsub.MAX_PUBSUB_BACKLOG_BYTES", 1 << 20)
 
     @run
@@ -395,7 +397,7 @@ def short_folder() -> Iterator[Path]:
 
 
 @run
-async def test_the_folder_of_sockets_is_only_ours(
+async def test_the_folder_of_sockets_is_private(
     tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(short_folder))
@@ -414,7 +416,7 @@ async def test_the_folder_of_sockets_is_only_ours(
 
 
 @run
-async def test_nobody_sees_the_socket_of_a_process_before_it_listens(
+async def test_the_socket_of_a_process_is_invisible_before_it_listens(
     tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever finds a socket that nobody answers on takes it away, and its process would hear nothing ever after."""
@@ -438,7 +440,7 @@ async def test_nobody_sees_the_socket_of_a_process_before_it_listens(
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_whoever_is_cancelled_while_the_store_begins_to_listen_leaves_nothing_behind(
+def test_a_cancelled_subscribe_of_the_store_leaves_no_state(
     tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch, loop: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(short_folder))

@@ -80,7 +80,7 @@ async def test_a_call_that_is_cancelled_is_an_exception() -> None:
 
 
 @run
-async def test_a_connection_tells_from_to_and_reason_and_metrics_count_the_return() -> None:
+async def test_connection_state_events_have_from_to_and_reason_and_metrics_count_reconnects() -> None:
     heard, metrics = Heard(), Server("x").metrics
 
     def hear(event: TelemetryEvent) -> None:
@@ -125,7 +125,7 @@ async def test_a_connection_that_is_never_made_fails_with_its_reason() -> None:
 
 @pytest.mark.parametrize("revision", LEGACY)
 @run
-async def test_a_session_tells_its_phases(revision: str) -> None:
+async def test_a_session_reports_its_phases(revision: str) -> None:
     server, heard = shop(), Heard()
     server.on_event(heard)
     async with served(server) as site:
@@ -138,7 +138,7 @@ async def test_a_session_tells_its_phases(revision: str) -> None:
 
 
 @run
-async def test_a_server_tells_of_messages_it_cannot_use() -> None:
+async def test_a_server_reports_messages_that_it_cannot_use() -> None:
     server, heard = shop(), Heard()
     server.on_event(heard)
     async with served(server) as site:
@@ -155,7 +155,7 @@ async def test_a_server_tells_of_messages_it_cannot_use() -> None:
 
 
 @run
-async def test_a_client_tells_of_answers_nobody_asked_for_and_of_rubbish() -> None:
+async def test_a_client_reports_unexpected_responses_and_invalid_messages() -> None:
     heard = Heard()
 
     def answer(peer: Remote, message: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ async def test_a_callback_that_raises_changes_nothing(caplog: pytest.LogCaptureF
 
 
 @run
-async def test_without_anybody_to_hear_nothing_is_around_a_call() -> None:
+async def test_without_listeners_no_call_is_wrapped() -> None:
     server = shop()
     async with Client(server) as client:
         await client.call_tool("look")

@@ -309,7 +309,7 @@ async def test_refusals_and_violations_are_counted_before_there_is_a_call() -> N
 
 
 @run
-async def test_the_breaker_tells_its_states() -> None:
+async def test_the_circuit_breaker_reports_its_states() -> None:
     server = shop(CircuitBreaker(failure_threshold=2, reset_timeout=3600))
     metrics = server.metrics
     peer = Peer(server)

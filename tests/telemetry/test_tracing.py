@@ -204,7 +204,7 @@ async def test_spans_say_what_the_conventions_ask_for() -> None:
 
 
 @run
-async def test_failures_are_told_by_their_code() -> None:
+async def test_failures_are_distinguished_by_their_code() -> None:
     watched = Watched()
     peer = Peer(shop(watched.middleware()))
     await peer.send("tools/call", name="work", arguments={"how": "refused"})
@@ -541,7 +541,7 @@ def test_a_collector_sees_one_trace_over_stdio(tmp_path: Path) -> None:
         check_one_trace(collector.spans)
 
 
-def test_an_exporter_that_is_down_harms_nobody(tmp_path: Path) -> None:
+def test_a_failing_exporter_does_not_affect_calls(tmp_path: Path) -> None:
     """The collector does not run: calls are as fast as before, and succeed."""
     nobody = f"http://127.0.0.1:{free_port()}"
     path = tmp_path / "server.py"
@@ -588,7 +588,7 @@ provider.shutdown()
 """
 
 
-def test_the_numbers_are_told_to_opentelemetry_where_it_is() -> None:
+def test_metrics_are_exported_to_opentelemetry_if_it_is_configured() -> None:
     with Collector() as collector:
         ran(METERED, collector.url)
         assert {

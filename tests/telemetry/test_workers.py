@@ -36,7 +36,7 @@ async def scraped(web: Web) -> dict[str, float]:
 CALLS = 'dovetail_calls_total{method="tools/call",name="pid",outcome="ok"}'
 
 
-def test_any_of_four_workers_tells_the_sum_and_the_dead_are_not_forgotten(slow: str) -> None:
+def test_any_of_four_workers_reports_the_sum_including_dead_workers(slow: str) -> None:
     @run
     async def scenario() -> None:
         async with child(slow, "--port", "0", "--workers", "4", "--metrics") as served:
@@ -222,7 +222,7 @@ def test_a_half_written_line_is_left_for_the_next_time(tmp_path: Path) -> None:
 
 
 @run  # which ends it if it waits for ever
-async def test_a_process_that_was_stopped_with_the_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_a_process_stopped_while_holding_the_lock_blocks_no_other_process(tmp_path: Path) -> None:
     server = Server("x")
     server.metrics.join(str(tmp_path))
     server.metrics.count("dovetail_client_workarounds_total", "a")

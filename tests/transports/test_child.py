@@ -88,7 +88,7 @@ async def test_a_process_without_free_descriptors_starts_no_child_and_loses_none
 
 
 @run
-async def test_the_last_words_of_a_child_explain_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_stderr_of_a_child_explains_its_exit(capsys: pytest.CaptureFixture[str]) -> None:
     receiver = Recorder()
     code = "import sys; sys.stderr.write('noise ' * 5000 + 'no licence'); sys.exit(3)"
     link = await child.spawn(receiver, [*PYTHON, code])
@@ -148,7 +148,7 @@ async def test_grandchildren_are_ended_with_the_child() -> None:
     assert gone(inner)
 
 
-def test_a_child_gets_no_secrets_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_process_does_not_inherit_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
     monkeypatch.setenv("LANG", "() { evil; }")
     plain = child.environment({"EXTRA": "1"})
@@ -199,7 +199,7 @@ async def test_a_process_that_the_server_started_in_its_own_session_survives(how
 
 
 @run
-async def test_a_child_that_cannot_be_started_ends_nobody_elses() -> None:
+async def test_a_child_that_fails_to_start_does_not_affect_other_children() -> None:
     receiver = Recorder()
     other = await child.spawn(receiver, [*PYTHON, ECHO])
     for _ in range(3):

@@ -112,7 +112,7 @@ async def test_a_connection_that_is_reset_before_its_first_answer_names_the_addr
 
 
 @run
-async def test_no_password_in_an_address_is_told() -> None:
+async def test_no_password_of_a_url_is_shown() -> None:
     async with listening(reset) as port:
         for url in (f"ws://ada:hunter2@127.0.0.1:{port}/mcp", "ws://ada:hunter2@127.0.0.1:1/mcp"):
             with pytest.raises(TransportError) as caught:

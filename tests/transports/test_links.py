@@ -131,7 +131,7 @@ async def test_drain_waits_while_the_peer_does_not_read(left: Recorder, right: R
 
 
 @on_every_link(limits=Limits(max_write_buffer_bytes=50_000))
-async def test_who_does_not_read_is_not_heard(left: Recorder, right: Recorder) -> None:
+async def test_messages_of_a_client_that_does_not_read_are_not_read(left: Recorder, right: Recorder) -> None:
     """Flow control of one direction holds up the other, so that an unread answer stops further requests."""
     right.link.pause()
     while not left.link.blocked:
@@ -145,7 +145,7 @@ async def test_who_does_not_read_is_not_heard(left: Recorder, right: Recorder) -
 
 
 @on_every_link()
-async def test_close_delivers_what_was_sent_and_both_sides_hear_of_the_end_once(
+async def test_close_delivers_pending_messages_and_both_sides_are_notified_of_the_end_once(
     left: Recorder, right: Recorder
 ) -> None:
     for n in range(100):
@@ -165,7 +165,7 @@ async def test_close_delivers_what_was_sent_and_both_sides_hear_of_the_end_once(
 
 
 @on_every_link()
-async def test_abort_ends_both_sides_though_nobody_reads(left: Recorder, right: Recorder) -> None:
+async def test_abort_closes_both_sides_although_neither_reads(left: Recorder, right: Recorder) -> None:
     right.link.pause()
     for _ in range(100):
         left.link.send(b"x" * 9_999)

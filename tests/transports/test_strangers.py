@@ -88,7 +88,7 @@ async def connected(marks: list[str], path: Path | None = None) -> AsyncIterator
 )
 @pytest.mark.parametrize("unix", [False, True])
 @run
-async def test_what_begins_as_another_protocol_is_hung_up_on_and_runs_nothing(
+async def test_a_connection_that_starts_with_another_protocol_is_closed_and_runs_nothing(
     head: bytes, unix: bool, tmp_path: Path
 ) -> None:
     marks: list[str] = []

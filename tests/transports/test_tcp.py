@@ -166,7 +166,7 @@ async def test_a_client_that_half_closes_still_gets_its_answers() -> None:
 
 
 @run
-async def test_a_client_that_vanishes_at_any_byte_leaves_nothing_behind() -> None:
+async def test_a_client_that_disconnects_at_any_byte_leaves_no_state() -> None:
     service = Parrot()
     listener = await tcp.listen(service)
     initialize = json.dumps(
@@ -235,7 +235,7 @@ async def test_closing_the_listener_drains_and_then_ends_every_connection() -> N
 
 
 @run
-async def test_nobody_listening_and_nobody_answering_are_told_apart() -> None:
+async def test_no_listener_and_no_response_are_distinguished() -> None:
     with pytest.raises(TransportError) as refused:
         await tcp.connect(Recorder(), "127.0.0.1", 1)
     assert refused.value.cause == "refused"
@@ -339,7 +339,7 @@ def test_tls(tmp_path: Path) -> None:
 
 
 @run
-async def test_a_unix_socket_is_not_left_behind_and_nobody_elses_is_taken(tmp_path: Path) -> None:
+async def test_a_unix_socket_is_removed_and_foreign_sockets_are_not_taken_over(tmp_path: Path) -> None:
     path = str(tmp_path / "s.sock")
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(path)  # and never closed properly: the file is still there
@@ -383,7 +383,7 @@ async def test_a_handler_learns_where_its_client_is() -> None:
 
 
 @run
-async def test_large_answers_that_nobody_takes_are_refused_and_given_again_to_who_reads() -> None:
+async def test_unread_large_responses_are_refused_and_sent_again_to_a_client_that_reads() -> None:
     async def large(request: Call, channel: Channel) -> CallToolResult:
         return text("x" * LARGE)
 

@@ -45,7 +45,7 @@ def test_params_are_read_once_and_arguments_stay_raw() -> None:
 
 
 @pytest.mark.parametrize("raw", [UNSET, Raw(b"{}"), Raw(b"null")])
-def test_params_nobody_needs_may_be_absent_empty_or_null(raw: Any) -> None:
+def test_unneeded_params_may_be_absent_empty_or_null(raw: Any) -> None:
     assert modern.decode_params(METHODS["tools/list"], raw) == m.PaginatedRequestParams()
 
 
@@ -217,7 +217,7 @@ def test_an_empty_modern_result_is_well_formed() -> None:
     )
 
 
-def test_metadata_of_the_handler_is_kept_beside_the_servers_name() -> None:
+def test_metadata_of_the_handler_is_merged_with_the_servers_name() -> None:
     given = {"a": 1, meta.SERVER_INFO: {"name": "proxy", "version": "2"}}
     assert body(modern.encode_result(1, m.EmptyResult(meta=given)))["_meta"] == given
     own = body(modern.encode_result(1, m.EmptyResult(meta={"a": 1})))["_meta"]
@@ -268,7 +268,9 @@ def test_a_message_never_spans_lines() -> None:
 
 @pytest.mark.parametrize("value", [object(), "\ud800", {1j: 1}], ids=["object", "surrogate", "key"])
 @pytest.mark.parametrize("revision", [R3, R5], ids=str)
-def test_what_has_no_json_is_our_fault_and_not_a_crash(revision: Revision, value: Any) -> None:
+def test_a_value_without_a_json_form_is_an_internal_error_and_not_a_crash(
+    revision: Revision, value: Any
+) -> None:
     codec = Codec(revision, OFFICIAL, INFO)
     result = m.CallToolResult([], structured_content={"a": value})
     for write in (lambda: codec.encode_result(1, result), lambda: codec.prepare(result)):
@@ -278,7 +280,7 @@ def test_what_has_no_json_is_our_fault_and_not_a_crash(revision: Revision, value
         codec.encode_notification("notifications/message", m.LoggingMessageNotificationParams("info", value))
 
 
-def test_endless_nesting_is_our_fault_and_not_a_crash() -> None:
+def test_endless_nesting_is_an_internal_error_and_not_a_crash() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(LocalProtocolError):
@@ -288,7 +290,7 @@ def test_endless_nesting_is_our_fault_and_not_a_crash() -> None:
 # --- writing requests and notifications --------------------------------------------------------------------
 
 
-def test_params_nobody_needs_are_left_out() -> None:
+def test_unneeded_params_are_omitted() -> None:
     assert codec_for(R4).encode_request(1, "ping", None) == b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
@@ -308,7 +310,7 @@ def test_a_method_the_revision_does_not_have_is_not_sent(revision: Revision, met
     assert caught.value.kind == "method_not_found"
 
 
-def test_methods_nobody_knows_may_be_sent() -> None:
+def test_unknown_methods_may_be_sent() -> None:
     message = codec_for(R4).encode_request(1, "acme/do", {"a": 1})
     assert json.loads(message)["params"] == {"a": 1}
 
@@ -440,7 +442,7 @@ def test_a_question_that_asks_for_an_impossible_model_is_called_so_in_both_eras(
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_news_that_json_cannot_write_fail_by_their_kind(revision: Revision, dialect: Dialect) -> None:
+def test_messages_without_a_json_form_fail_by_their_kind(revision: Revision, dialect: Dialect) -> None:
     codec = Codec(revision, dialect)
     for method, params, kind in (
         (

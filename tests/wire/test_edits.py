@@ -120,7 +120,7 @@ def test_audio_becomes_a_resource_on_the_oldest_revision() -> None:
     assert called(R2, m.CallToolResult([BLOCKS[1]]))["content"][0]["type"] == "audio"
 
 
-def test_links_become_words_before_2025_06_18() -> None:
+def test_links_become_text_before_2025_06_18() -> None:
     for revision in (R1, R2):
         block = called(revision, m.CallToolResult([BLOCKS[2]]))["content"][0]
         assert block == {"type": "text", "text": "A (file:///a)"}
@@ -438,7 +438,7 @@ def test_members_of_rounds_and_tasks_go_where_they_belong() -> None:
     assert codec_for(R5).downgrade(params).request_state == "s"
 
 
-def test_progress_has_no_words_on_the_oldest_revision() -> None:
+def test_progress_has_no_message_on_the_oldest_revision() -> None:
     params = m.ProgressNotificationParams(1, 0.5, message="half")
     for revision in REVISIONS:
         message = codec_for(revision).encode_notification("notifications/progress", params)

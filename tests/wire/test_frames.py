@@ -196,7 +196,7 @@ def test_unknown_members_are_ignored() -> None:
     ("data", "expected"),
     [(b"[]", True), (b" \n\t[", True), (b"{}", False), (b"", False), (b"  {", False), (b'"["', False)],
 )
-def test_a_batch_is_told_by_its_first_character(data: bytes, expected: bool) -> None:
+def test_a_batch_is_recognised_by_its_first_character(data: bytes, expected: bool) -> None:
     assert is_batch(data) is expected
 
 
@@ -268,7 +268,7 @@ envelopes = st.fixed_dictionaries(
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60) | envelopes.map(lambda value: json.dumps(value).encode()))
-def test_any_bytes_give_a_frame_or_one_of_our_errors(data: bytes) -> None:
+def test_any_bytes_give_a_frame_or_a_dovetail_error(data: bytes) -> None:
     for read in (decode, decode_batch):
         assert kind_raised(read, data) in (None, "parse_error", "invalid_request")
 

@@ -100,7 +100,7 @@ def test_what_the_newest_revision_says_every_older_one_can_read(method: str, dat
     data=st.binary(max_size=40)
     | st.from_regex(r'\{"[a-z]{1,9}":("x"|1|null|\[\]|\{\})\}', fullmatch=True).map(str.encode)
 )
-def test_any_bytes_as_params_or_result_raise_our_errors_alone(method: str, data: bytes) -> None:
+def test_any_bytes_as_params_or_result_raise_only_dovetail_errors(method: str, data: bytes) -> None:
     row = METHODS[method]
     for revision in REVISIONS:
         codec = codec_for(revision)

@@ -51,7 +51,7 @@ def passed_on(codec: Codec, method: str, result: dict[str, Any]) -> dict[str, An
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda one: one.name)
 @pytest.mark.parametrize(("method", "result"), STRANGE)
-def test_what_nobody_knows_is_written_again(revision: Revision, method: str, result: dict[str, Any]) -> None:
+def test_unknown_members_are_encoded_again(revision: Revision, method: str, result: dict[str, Any]) -> None:
     found = passed_on(keeping(revision), method, result)
     assert {name: value for name, value in found.items() if name in result} == result
     assert unknown_fields.ORIGINAL_KEY not in json.dumps(found)
@@ -95,7 +95,7 @@ def test_no_peer_can_make_what_is_kept() -> None:
     assert found["content"] == [TEXT]
 
 
-def test_params_take_along_what_nobody_knows_of_them() -> None:
+def test_params_keep_unknown_members() -> None:
     came = Raw(b'{"name":"t","arguments":{"a":1},"urgency":"high"}')
     params = m.CallToolRequestParams(name="other", arguments=Raw(b'{"a":1}'))
     assert unknown_fields.has_unknown(m.CallToolRequestParams, came)
