@@ -95,6 +95,7 @@ PROMISED = [
     "ToolError",
     "TransportError",
     "Unavailable",
+    "Upload",
     "UrlResource",
     "__version__",
     "get_context",

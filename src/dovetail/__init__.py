@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from .server.current_context import get_context
     from .server.resource_readers import FileResource, FolderResource, TextResource, UrlResource
+    from .server.uploads import Upload
     from .settings import HttpOptions, Limits, Reconnect, TaskOptions, Timeouts
     from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
     from .version import __version__
@@ -93,6 +94,7 @@ _HOMES = {
     "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image
         InputNotSupported InputRejected InputRequired Roots Sample Sampled Server""",
     "server.current_context": "get_context",
+    "server.uploads": "Upload",
     "stores": "StoreError StoreFull StoreUnavailable StoreUnreadable",
     "extensions.apps": "App",
     "manifest.contract": "ContractError",
@@ -180,6 +182,7 @@ __all__ = [
     "ToolError",
     "TransportError",
     "Unavailable",
+    "Upload",
     "UrlResource",
     "__version__",
     "get_context",

@@ -67,6 +67,8 @@ class CustomRoute(Struct, frozen=True, eq=False):
     methods: frozenset[str]
     auth: bool
     """Authentication is required, if the server has a verifier."""
+    max_body_bytes: int | None = None
+    """The largest body; None: `Limits.max_message_bytes`."""
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the path parameters if ``path`` matches, else None."""

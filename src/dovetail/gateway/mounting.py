@@ -23,6 +23,7 @@ from ..model import ResourceTemplateReference
 from ..model.meta import APPS_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..openapi.asgi_client import App, AsgiFetch
 from ..server.composition import ListName, TaskTool
+from ..server.dispatcher import UPLOAD_PATH
 from ..server.server import Server
 from ..settings import HttpOptions
 from .collisions import known, shown_by
@@ -311,6 +312,8 @@ class Mounts(MergedLists):
         _, first, rest = path.split("/", 2) if path.count("/") > 1 else ("", "", "")
         owner = self._prefixed.get(first) if first else None
         found = [] if owner is None else owner.part.find_routes(f"/{rest}")
+        if path.startswith(UPLOAD_PATH):  # the URL names no prefix: only the server that sealed it answers
+            found = [route for mount in self.mounts for route in mount.part.find_routes(path)]
         return found + [route for mount in self._bare for route in mount.part.find_routes(path)]
 
     def rights_of(self, uri: str) -> Rights:

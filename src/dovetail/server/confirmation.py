@@ -31,6 +31,7 @@ from ..stores.base import Store
 from ..stores.quotas import Quota, quota_owner
 from ..stores.versioned_records import VersionedRecords
 from .dispatcher import CONFIRMATION_PATH
+from .http_address import base_url
 from .input_requests.client_requests import Asking
 from .input_requests.input_required import InputNotSupported
 from .input_requests.request_kinds import Elicit, ElicitUrl
@@ -96,7 +97,7 @@ class Confirmation:
             attempt.
             InputNotSupported: the same, and the call did not arrive over HTTP.
         """
-        base = _base_url(self._call)
+        base = base_url(self._call.scope)
         try:
             answer = await self._asking.ask_one(Elicit[Any](self._text, _FORM, key=key))
             return answer.action == "accept"
@@ -218,14 +219,3 @@ def _key(token: str) -> str:
 async def _load(store: Store, token: str) -> _Link | None:
     data = None if "/" in token else await store.get(_key(token))
     return None if data is None else _links.decode(data)
-
-
-def _base_url(call: Call) -> str | None:
-    """The URL of the HTTP server as the client wrote it; None if the call did not arrive over HTTP."""
-    scope = call.scope
-    host = next((value for name, value in scope.get("headers", ()) if bytes(name).lower() == b"host"), None)
-    if host is None:
-        return None
-    text = host.decode("latin-1") if isinstance(host, bytes) else str(host)
-    scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", "http"), scope.get("scheme", "http"))
-    return f"{scheme}://{text}{scope.get('root_path', '')}"

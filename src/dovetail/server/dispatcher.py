@@ -47,11 +47,14 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Metrics
     from .composition import Composition
     from .server import Server
+    from .uploads import Uploads
 
 logger = logging.getLogger("dovetail.server")
 
 H = TypeVar("H", bound=Callable[..., Any])
 CONFIRMATION_PATH: Final = "/confirm/"
+UPLOAD_PATH: Final = "/uploads/"
+UPLOAD_TOOL: Final = "create_upload"
 """The prefix of the pages on which users confirm an operation; the rest of the path is the token of one link."""
 STATE_LIFETIME: Final = 3600.0
 """Seconds for which the state of an unanswered input request is valid."""
@@ -125,6 +128,8 @@ class Dispatcher:
         """
         self.routes: RouteTable | None = None
         """Custom HTTP routes; None without any."""
+        self.uploads: Uploads | None = None
+        """Created with the first tool that takes an `Upload`."""
         self.admission = Admission(
             "server",
             list(settings.revisions),
@@ -309,8 +314,24 @@ class Dispatcher:
             from . import confirmation  # most servers do not confirm anything
 
             found = [*found, confirmation.route(lambda: self.lifecycle.state_store, path)]
+        if self.uploads is not None and path.startswith(UPLOAD_PATH):
+            route = self.uploads.route(path)
+            found = found if route is None else [*found, route]
         composition = self.registry.composition
         return found if composition is None else found + composition.find_routes(path)
+
+    def offer_uploads(self) -> Uploads:
+        """Serve files for tools that take an `Upload`, and register the tool that gives URLs for them."""
+        from .uploads import Uploads  # most servers take no files
+
+        if self.uploads is None:
+            self.uploads = Uploads(self)
+            self.registry.add_tool(
+                self.uploads.create,
+                name=UPLOAD_TOOL,
+                annotations={"readOnlyHint": True, "openWorldHint": False},
+            )
+        return self.uploads
 
     async def watch_address(self, uri: str, call: Call) -> None:
         """Check a subscription that a parent server made for its own client.

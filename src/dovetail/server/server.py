@@ -236,6 +236,7 @@ class Server:
         self.registry.find_option = self._find_option
         self.registry.version_added = lambda: (self._transform_chain(), None)[1]
         self.registry.coerced = dispatcher.admission.coerced
+        self.registry.upload_added = dispatcher.offer_uploads
         if dispatcher.settings.client_workarounds:
             dispatcher.admission.is_check_disabled = self._bend
 

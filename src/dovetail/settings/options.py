@@ -91,6 +91,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Seconds the event loop may be late, in several checks in a row, before calls are refused. ``None``: no limit."""
     max_tasks: int = 1000
     """Tasks in the task store. Finished tasks are removed to make room."""
+    max_upload_bytes: int = 10 << 20
+    """The largest file for an argument of the type `Upload`, in bytes."""
 
     def on_websocket(self) -> Self:
         """The limits of a WebSocket."""

@@ -36,7 +36,7 @@ OWN_TOKEN_LENGTH: Final = 1024
 MIN_KEY_BYTES: Final = 16
 """Minimum length of a sealing key in bytes."""
 
-Purpose = Literal["state", "cursor", "session", "dpop"]
+Purpose = Literal["state", "cursor", "session", "dpop", "upload"]
 """The purpose of a token. A token of one purpose cannot be opened for another: their keys differ."""
 
 _VERSION: Final = "v2"

@@ -121,6 +121,8 @@ class Registry:
             option for option, owner in OPTION_OWNERS.items() if owner.methods & dialect.methods
         ]
         """Options whose extension answers methods of this dialect."""
+        self.upload_added: Callable[[], Any] = _ignore
+        """Called when a tool takes an `Upload`."""
         self.version_added: Callable[[], None] = _ignore
         """Called when a tool gets a version: calls may name it from then on."""
         self.coerced: Callable[[str], None] = _ignore_tool
@@ -216,6 +218,8 @@ class Registry:
         self._apply_options(entry, options)
         self.tools.add(prepared.name, entry)
         self._note(prepared.name)
+        if prepared.takes_uploads:
+            self.upload_added()
         return entry
 
     def _apply_options(self, entry: Registered, options: Mapping[str, Any]) -> None:

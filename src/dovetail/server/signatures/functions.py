@@ -72,6 +72,8 @@ class Function(Prepared):
         """Whether an object becomes structured content without a declared schema."""
         self.text = True
         """Whether structured content is repeated as a text block."""
+        self.takes_uploads = False
+        """Whether a parameter is an `Upload`."""
         self.on_coerced: Callable[[], None] | None = None
         """Called when arguments fit only after coercion; None refuses them: see `json_schema.coercion`."""
 
@@ -285,7 +287,14 @@ def prepare_tool(
         from ..handles import with_handles
 
         signature = with_handles(signature)
+    with_files = None
+    if "dovetail.server.uploads" in sys.modules:  # otherwise no parameter is an `Upload`
+        from ..uploads import with_uploads
+
+        with_files = with_uploads(signature)
+    signature = with_files or signature
     prepared = Function(signature)
+    prepared.takes_uploads = with_files is not None
     prepared.structured = structured is not False
     prepared.output = output_of(signature, output_schema, structured)
     return prepared

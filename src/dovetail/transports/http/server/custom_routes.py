@@ -44,7 +44,7 @@ class CustomRoutes:
         *,
         doors: Sequence[tuple[Any, AddressCheck]],
         enter: Callable[[Exchange, str], Awaitable[bool]],
-        read: Callable[[Exchange], Awaitable[bytes | None]],
+        read: Callable[[Exchange, int | None], Awaitable[bytes | None]],
     ) -> None:
         self._service = service
         self._identity = identity
@@ -79,7 +79,7 @@ class CustomRoutes:
         except ValueError:
             await exchange.answer(400, b"the query has too many members\n", kind=TEXT_TYPE)
             return False
-        body = await self._read(exchange)
+        body = await self._read(exchange, route.max_body_bytes)
         if body is not None:
             await self._answer(exchange, route, params, dict(query), body, principal)
         return False
