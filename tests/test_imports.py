@@ -65,7 +65,7 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.input_requests.client_requests": frozenset({"cluster"}),  # steps that are run once
     "dovetail.server.store_choice": frozenset({"stores"}),  # the store that a URL names
-    "dovetail.server.composition": frozenset({"gateway"}),  # the types of what is mounted
+    "dovetail.server.composition": frozenset({"gateway"}),  # the types of mounted components
     "dovetail.server.registry.registry": frozenset({"gateway"}),  # the type of the views
     # Server(auth=…); a client that breaks a rule; Server.metrics; stores; Server.mount, from_openapi
     "dovetail.server.server": frozenset(

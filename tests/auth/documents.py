@@ -1,4 +1,4 @@
-"""A web server by hand for key sets, metadata and introspection: it counts, and breaks what it is told to break."""
+"""A hand-written HTTP server for key sets, metadata and introspection. It counts requests and injects faults."""
 
 import asyncio
 import json

@@ -29,7 +29,7 @@ class Provider:
         self.redirect: dict[str, str | None] = {}
         """Members of the authorization response."""
         self.answers: dict[str, Callable[[Request], Reply | None]] = {}
-        """What a path answers in place of what is right; None falls through."""
+        """The response of a path that replaces the correct one; None for the correct one."""
         self.scope: str | None = "base"
         """What the challenge asks for."""
         self.needed: dict[str, str] = {}
@@ -42,7 +42,7 @@ class Provider:
         self.codes: dict[str, dict[str, str]] = {}
         self.issued = itertools.count(1)
         self.secrets: list[str] = []
-        """Everything nobody else may see."""
+        """All secrets, which no other party may see."""
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""Our server in front of a provider: `OidcProxy` and `OAuthProxy` on a real socket, with oidc-provider behind them."""
+"""A Dovetail server with `OidcProxy` or `OAuthProxy` on a real socket, and oidc-provider as its provider."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ SECRET = "proxy-secret-that-is-long"
 
 
 class Proxied:
-    """A server that is served, its proxy, and the provider behind it."""
+    """A running server, its proxy, and the upstream provider."""
 
     def __init__(self, url: str, provider: Oidc, proxy: OAuthProxy, site: Site) -> None:
         self.url = url
@@ -29,7 +29,7 @@ class Proxied:
         """Provider tokens that tools have seen."""
 
     def browse(self, visited: list[str] | None = None) -> Callable[[str], Any]:
-        """What ``open_browser`` is given: a browser of its own walks to the end, and visits the page there."""
+        """A substitute for ``open_browser``: a separate browser completes the login and visits the page."""
 
         async def walk(url: str) -> None:
             if visited is not None:

@@ -92,7 +92,7 @@ class Slow:
             return "outlived"
 
     async def outlived(self, calls: int) -> None:
-        """Wait until so many calls are under way and every token of this test is over."""
+        """Wait for this number of running calls, and until every token of this test has expired."""
         await until(lambda: self.begun == calls)
         asyncio.get_running_loop().call_later(SOON + 0.2, self.ended.set)
         await self.ended.wait()

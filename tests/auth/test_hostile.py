@@ -204,7 +204,7 @@ def test_the_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pyt
     asyncio.run(store.put(KEY, b"1"))
     other = os.getuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)
-    assert asyncio.run(store.get(KEY)) is None  # whoever planted it
+    assert asyncio.run(store.get(KEY)) is None  # although it was planted
     with pytest.raises(AuthError, match="another user"):
         asyncio.run(store.put(KEY, b"2"))
 

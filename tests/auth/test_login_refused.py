@@ -141,7 +141,7 @@ def test_a_server_without_s256_is_refused(methods: Any) -> None:
     assert refused(spoil, "S256").authorizations() == []
 
 
-# --- URLs that are none -----------------------------------------------------------------------------------------------
+# --- invalid URLs -----------------------------------------------------------------------------------------------------
 
 NO_PAGES = [
     "javascript:alert(document.cookie)",

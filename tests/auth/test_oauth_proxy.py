@@ -236,7 +236,7 @@ async def test_a_document_that_says_something_else_is_refused(
         for _ in range(3):
             status, headers, _ = await one.visit(one.authorize_url(id))
             assert (status, "location" in headers) == (400, False)
-        assert len(asked) == 1  # what was refused is remembered, too
+        assert len(asked) == 1  # refusals are cached, too
 
 
 @aio
@@ -254,7 +254,7 @@ async def test_a_document_in_a_private_network_is_not_fetched(
                 "https://localhost",
             ):
                 assert (await one.visit(one.authorize_url(url)))[0] == 400
-        async with visitor() as one:  # that we are on this machine ourselves lets nobody else in
+        async with visitor() as one:  # a local connection grants no access
             assert (await one.visit(one.authorize_url(id)))[0] == 400
         assert asked == []
         async with visitor(audience="https://outside.example/mcp", allow_private=True) as one:

@@ -168,7 +168,7 @@ def test_tokens_bound_to_a_key(nonce: str) -> None:
         first, second = provider.seen[-2:]
         assert (first["scheme"], first["token_type"]) == ("DPoP", "DPoP")
         assert first["cnf"]["jkt"]
-        assert first["proof"] != second["proof"]  # each request has a proof of its own
+        assert first["proof"] != second["proof"]  # each request has a separate proof
 
     run(test, NONCE=nonce)
 

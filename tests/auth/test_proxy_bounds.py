@@ -18,7 +18,7 @@ from .visitor import BACK, Visitor, visitor
 
 
 async def logged_in(one: Visitor) -> tuple[str, dict[str, Any]]:
-    """A client of its own, and its tokens."""
+    """A new client and its tokens."""
     id = await one.register()
     status, given = await one.redeem(id, await one.code(id))
     assert status == 200, given
@@ -73,7 +73,7 @@ async def test_a_user_with_many_consents_does_not_evict_those_of_others(
         status, headers, _ = await honest.come_back(state)
         assert status == 303
         assert (await one.redeem(id, query_of(headers["location"])["code"]))[0] == 200
-        # What those who fill all have left is the newest of each.
+        # Callers that fill the tables keep only the newest of their entries.
         for each, states in zip(attackers, theirs, strict=True):
             assert (await each.come_back(states[-1]))[0] == 303
             assert (await each.come_back(states[0]))[0] == 403
@@ -153,7 +153,7 @@ async def test_without_a_store_the_memory_for_logins_is_bounded_and_no_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(issued_tokens, "LOGINS_KEPT", 3)
-    async with visitor(userinfo=None) as one:  # each login is somebody of its own
+    async with visitor(userinfo=None) as one:  # each login is another user
         given = [(await logged_in(one))[1]["access_token"] for _ in range(5)]
         assert [await one.accepted(each) for each in given] == [False] * 2 + [True] * 3
         assert isinstance(one.server.lifecycle.state_store, MemoryStore)

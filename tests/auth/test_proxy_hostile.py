@@ -45,7 +45,7 @@ async def test_a_redirect_uri_is_the_registered_one_character_by_character(uri: 
     async with visitor() as one:
         status, headers, body = await one.visit(one.authorize_url(await one.register(), redirect_uri=uri))
         assert status == 400
-        assert "location" not in headers  # nobody is sent anywhere
+        assert "location" not in headers  # the browser is not redirected
         assert "set-cookie" not in headers
         assert b"redirect_uri" in body
 
@@ -131,7 +131,7 @@ async def test_an_answer_counts_once_and_only_from_the_browser_that_was_asked() 
         stranger = one.other_browser()
         assert (await stranger.answer(fields))[0] == 403  # no cookie at all
         await stranger.consent_fields(await one.register())
-        assert (await stranger.answer(fields))[0] == 403  # the cookie of its own login
+        assert (await stranger.answer(fields))[0] == 403  # with the cookie of another login
         stranger.cookies = dict.fromkeys(one.cookies, "x" * 43)
         assert (await stranger.answer(fields))[0] == 403  # a planted one
         assert (await one.answer(fields))[0] == 303
@@ -323,7 +323,7 @@ async def test_a_code_is_bound_to_its_request(change: dict[str, str | None]) -> 
         code = await one.code(id)
         status, said = await one.redeem(id, code, **change)
         assert (status, said["error"]) == (400, "invalid_target" if "resource" in change else "invalid_grant")
-        if "resource" not in change:  # whoever has a code without its verifier has stolen it
+        if "resource" not in change:  # a code without its verifier counts as stolen
             assert (await one.redeem(id, code))[1]["error"] == "invalid_grant"
 
 

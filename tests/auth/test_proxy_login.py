@@ -415,7 +415,7 @@ def test_a_login_that_failed_is_not_begun_again_by_the_next_call() -> None:
                     await connected.list_tools(fresh=True)
             assert len(provider.authorizations()) == 2  # the login, and one attempt
             provider.redirect = {}
-            async with HttpFetch().session() as send:  # asked for in so many words, it is
+            async with HttpFetch().session() as send:  # allowed with the explicit option
                 await auth.log_in(provider.url, send, NOTHING)
             await connected.list_tools(fresh=True)
             assert len(provider.authorizations()) == 3

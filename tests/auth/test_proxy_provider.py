@@ -29,7 +29,7 @@ OTHER = ECKey.generate_key("P-256", {"kid": "k"})
 
 @asynccontextmanager
 async def with_oidc() -> AsyncIterator[tuple[Visitor, Documents]]:
-    """A server behind `OidcProxy`; the provider's answers are the test's to give."""
+    """A server with `OidcProxy`; the test determines the responses of the provider."""
     url = f"http://127.0.0.1:{free_port()}/mcp"
     async with documents() as site:
         site.places["/.well-known/openid-configuration"] = {
@@ -118,7 +118,7 @@ async def test_no_secret_is_in_any_log_or_page(caplog: pytest.LogCaptureFixture)
         _, renewed = await one.renew(id, tokens["refresh_token"])
         secrets = [SECRET, VERIFIER, "pr0vider-code", "pr0vider-access", state, code, *cookies]
         secrets += [each[name] for each in (tokens, renewed) for name in ("access_token", "refresh_token")]
-        # Everything once more, where it is worth nothing, and with a provider that fails and repeats what it was told.
+        # Once more with values that are worthless, and with a provider that fails and repeats its input.
         echo = json.dumps({"error": "invalid_grant", "error_description": " ".join(secrets)})
         one.provider.places["/token"] = (
             f"HTTP/1.1 400 No\r\nContent-Length: {len(echo)}\r\n\r\n{echo}".encode()

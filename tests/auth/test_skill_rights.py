@@ -16,7 +16,7 @@ from tests.support.aio import run
 
 
 def offering(root: Path, components: dict[str, dict[str, Any]], **options: Any) -> Server:
-    """A server with one skill for each of ``components``, in a folder of its own below ``team``."""
+    """A server with one skill for each of ``components``, in a separate folder below ``team``."""
     server, skills = Server("skilled", "1", **options), Skills()
     server.extensions.add(skills)
     for name, wanted in components.items():

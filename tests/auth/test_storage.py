@@ -17,7 +17,7 @@ KEY = ("token", "https://id.example", "client", "https://server.example/mcp")
 
 
 class Ring:
-    """A keyring of its own, with the three methods that the package `keyring` asks of a backend."""
+    """A separate keyring, with the three methods that the package `keyring` needs of a backend."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str], str] = {}
@@ -175,7 +175,7 @@ asyncio.run(main())
 
 
 def test_the_keyring_of_the_system_keeps_tokens_between_programs(tmp_path: Path) -> None:
-    """The package `keyring` itself, with a backend that it is told of as users tell it: by its configuration."""
+    """The package `keyring` itself, with a backend set in its configuration, as users set it."""
     (tmp_path / "ringed.py").write_text(BACKEND)
     environment = {
         **os.environ,

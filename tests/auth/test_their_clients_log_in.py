@@ -1,4 +1,4 @@
-"""The official SDK's and the TypeScript SDK's clients log in to our servers: behind a proxy, and without one."""
+"""The clients of the official SDK and of the TypeScript SDK log in to Dovetail servers, with and without a proxy."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ CROSSED = {"sdk": "auto", "typescript": "legacy"}
 
 
 def cells(*, crossed: bool) -> list[Any]:
-    """Every client in every era; those that are not quick are behind `slow`."""
+    """Every client in legacy and modern mode; the slow ones are marked `slow`."""
     return [
         pytest.param(
             client,

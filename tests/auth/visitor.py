@@ -170,7 +170,7 @@ async def visitor(
     beside: Any = None,
     **options: Any,
 ) -> AsyncIterator[Visitor]:
-    """A server behind a proxy, and a provider whose user is ann."""
+    """A server with a proxy, and a provider whose user is ann."""
     url = url or f"http://127.0.0.1:{free_port()}/mcp"
     async with documents() as provider:
         provider.places["/token"] = {"access_token": "pr0vider-access", "token_type": "Bearer"}

@@ -168,7 +168,7 @@ async def test_long_names_sent_to_a_gateway_are_not_stored() -> None:
 
 @run
 async def test_nothing_is_fetched_because_a_list_names_it() -> None:
-    """Icons, links and references of a server are shown to somebody, or refused; we do not go there."""
+    """Icons, links and references of a server are displayed or refused; Dovetail does not fetch them."""
 
     def tempting(request: Request) -> Reply:
         if request.method != "tools/list":

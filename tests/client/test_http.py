@@ -24,7 +24,7 @@ from .fake_http import DISCOVERED, EVENTS, JSON, Reply, Request, error, legacy, 
 pytestmark = pytest.mark.usefixtures("http_library")
 
 own = pytest.mark.parametrize("http_library", [None], indirect=True, ids=["own"])
-"""What is no matter of the library is said once."""
+"""Behaviour that does not depend on the HTTP library is tested once."""
 QUICK = Reconnect(initial_delay=0.01, max_delay=0.02, jitter=0)
 
 
@@ -163,7 +163,7 @@ async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
         assert (await client.call_tool("x")).text == "sampled"
 
 
-@own  # others are told to have no bound
+@own  # other libraries get no limit
 @run
 async def test_calls_that_all_wait_for_a_callback_leave_a_connection_for_its_response() -> None:
     calls = 150
@@ -843,7 +843,7 @@ async def test_a_read_only_call_is_repeated_when_the_connection_breaks() -> None
 
 
 class Counted(LoopClock):
-    """Says when somebody has waited for the fifth time."""
+    """Set when the fifth waiter has arrived."""
 
     def __init__(self) -> None:
         self.waits = 0

@@ -1,4 +1,4 @@
-"""Limits of calls: what they count for, what extends them, and what the server is told when they run out."""
+"""Timeouts of calls: what counts, what extends them, and the cancellation that the server receives."""
 
 from __future__ import annotations
 

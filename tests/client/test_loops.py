@@ -101,7 +101,7 @@ asyncio.run(asyncio.wait_for(again(), 60))
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
 def test_a_loop_that_was_closed_under_an_open_client_takes_its_child_with_it() -> None:
-    # In a process of its own: asyncio complains of what was left on the closed loop, rightly.
+    # In a separate process: asyncio rightly complains about resources on the closed loop.
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", ABANDONED], capture_output=True, text=True, timeout=HANG
     )

@@ -174,7 +174,7 @@ async def test_changes_reach_the_client_over_http(revision: str) -> None:
         options = {"on_list_changed": changed.put_nowait, "on_resource_updated": updated.put_nowait}
         async with client(url, revision, **options) as connected:
             await connected.subscribe_resource("weather://oslo/now")
-            await until(lambda: app.app.state.streams)  # the legacy GET stream opens by itself
+            await until(lambda: app.app.state.streams)  # the legacy GET stream opens automatically
             await server.notify_resource_updated("weather://oslo/now")
             assert await asyncio.wait_for(updated.get(), HANG) == "weather://oslo/now"
             server.remove_tool("broken")

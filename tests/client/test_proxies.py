@@ -1,4 +1,4 @@
-"""A client behind an HTTP proxy, and the certificates it accepts: http, https, ws, wss and tls."""
+"""A client with an HTTP proxy, and the certificates it accepts: http, https, ws, wss and tls."""
 
 from __future__ import annotations
 

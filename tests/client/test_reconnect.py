@@ -1,4 +1,4 @@
-"""Losing a connection and coming back: states, pauses, repeats, and what is restored."""
+"""Losing a connection and reconnecting: states, delays, retries and restored state."""
 
 from __future__ import annotations
 

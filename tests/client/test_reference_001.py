@@ -270,7 +270,7 @@ async def test_any_other_version_is_a_protocol_error_and_leads_to_backoff(versio
 
 @run
 async def test_initialize_is_answered_within_ten_seconds_or_not_at_all() -> None:
-    # The timers are real ones here, so the profile's number is looked at and a smaller one is used.
+    # The timers are real here, so the test checks the profile's number and uses a smaller one.
     from dovetail.wire.dialects import MCP_CLIENT
 
     assert MCP_CLIENT.timeouts is not None

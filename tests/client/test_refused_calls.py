@@ -14,7 +14,7 @@ from tests.support.waiting import HANG, turns
 
 
 class Refusing:
-    """A server that refuses so many calls before it serves one."""
+    """A server that refuses some calls before it serves one."""
 
     def __init__(self, times: int, wait: float | None) -> None:
         self.server = Server("shop")

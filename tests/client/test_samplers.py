@@ -33,7 +33,7 @@ def request(**more: Any) -> CreateMessageRequestParams:
 
 
 class Provider:
-    """A provider that answers with what it is told to, and remembers what it was asked."""
+    """A provider that returns scripted answers, and records its requests."""
 
     def __init__(self, answer: Any, status: int = 200) -> None:
         self.answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()

@@ -10,7 +10,7 @@ mode = "legacy" if era == "legacy" else "2026-07-28"
 
 
 async def call(number):
-    """One call on a connection of its own: what a lost one does to the next is not what is looked at."""
+    """One call on a new connection: the effect of a lost one on the next call is not tested here."""
     try:
         async with asyncio.timeout(60), Client(url, mode=mode) as client:
             result = await client.call_tool("effect", {"number": number})

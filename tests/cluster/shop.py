@@ -29,7 +29,7 @@ async def greet(ctx: Context) -> str:
 
 @server.tool(task="required", annotations={"idempotentHint": True})
 async def patient(marks: str, ctx: Context) -> int:
-    """Runs until somebody opens the gate; says where."""
+    """Runs until the gate is opened; reports where it runs."""
     return await _work(marks, ctx)
 
 

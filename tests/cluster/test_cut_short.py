@@ -29,7 +29,9 @@ class Halting(SqliteStore):
         self, path: Path, wish: Wish = lambda verb, key, value: False, *, after: bool = False
     ) -> None:
         begun = time.time()
-        super().__init__(path, clock=lambda: begun)  # to it no lease runs out: nobody may wait for that
+        super().__init__(
+            path, clock=lambda: begun
+        )  # with this clock no lease expires, so no test may wait for that
         self.wish, self.after = wish, after
         self.halted, self.go = asyncio.Event(), asyncio.Event()
 

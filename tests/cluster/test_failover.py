@@ -35,7 +35,7 @@ async def victim(url: str) -> int:
 
 
 async def kill_some(url: str, customers: list[Customer], times: list[int]) -> None:
-    """Kill a worker whenever so many calls have been made."""
+    """Kill a worker after every such number of calls."""
     for calls in times:
         # As long as the whole run may take: others go on while one waits for a dead worker to be missed.
         await until(lambda calls=calls: sum(one.made for one in customers) >= calls, limit=300)
@@ -127,7 +127,7 @@ def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_whe
                 assert (await post(second, session, answer)).status == 202
                 assert text((await data(later))["result"]) == "yes"
                 await again.close()
-                # The machine that asks dies: its call will never end, and its client is told so.
+                # The machine that sent the request dies: its call will never end, and its client gets an error.
                 connection, events = await begin(first, session, "ask", {"number": 2}, id="lost")
                 priming = await anext(events)
                 assert (await data(events))["method"] == "sampling/createMessage"

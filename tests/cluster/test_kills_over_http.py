@@ -48,7 +48,7 @@ CRASH_LOOP = 6.0
 SDK = Path(__file__).with_name("sdk_calls.py")
 TRUE_REASONS = {"call_interrupted", "task_failed"}
 Word = str
-"""How a call ended: ``done``, ``lost`` (nobody knows), or something else, which nobody should hear."""
+"""How a call ended: ``done``, ``lost`` (unknown), or another outcome, which must not occur."""
 
 
 async def visit(url: str, revision: str, numbers: range, history: dict[int, Word]) -> None:
@@ -84,7 +84,7 @@ async def visit_with_sdk(url: str, era: str, numbers: range, history: dict[int, 
 
 
 async def kill_now_and_then(url: str, killed: list[int], history: dict[int, Word], times: list[int]) -> None:
-    """Kill a worker whenever so many calls have ended, if it has lived for a while.
+    """Kill a worker after every such number of calls, if it has lived for a while.
 
     A server gives up where one dies as soon as it was replaced and eight have died in 20 seconds.
     """

@@ -32,11 +32,11 @@ INTERRUPTED = (
     "fetch failed",
     "terminated",
 )
-"""What a client of others says of a call that was under way where a worker died: nobody knows whether it was done."""
+"""The report of another library's client about a call in flight when its worker died: the outcome is unknown."""
 
 
 class Visitor:
-    """A client of another library, in a process of its own."""
+    """A client of another library, in a separate process."""
 
     def __init__(self, library: str, url: str, era: str, calls: int) -> None:
         self.name = f"{library}-{era}"

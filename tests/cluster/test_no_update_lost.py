@@ -75,7 +75,7 @@ class Ear:
             await turns()
 
     async def move(self) -> None:
-        """Go on with the stream anywhere: after what was heard last, or beside the one that is open still."""
+        """Resume the stream on any worker: after the last received event, or in parallel to the open one."""
         self.moves += 1
         if self._reading:
             await self._open.wait()  # who lets go of a stream that it never saw could not say where to go on
@@ -129,7 +129,7 @@ class Ear:
             await self.changed.wait()
 
     def looked(self, number: int) -> None:
-        """It knows all up to ``number`` now; what comes next has to be told."""
+        """All updates up to ``number`` are known now; later ones must be delivered."""
         self.newest = {uri: min(newest, number) for uri, newest in self.newest.items()}
 
 
@@ -153,7 +153,7 @@ class Trial:
                 await ear.end()
 
     async def _round(self, turn: int) -> None:
-        """Some updates, some of them of what was subscribed to in this very moment, and some trouble meanwhile."""
+        """Send some updates, some of them for a subscription made at the same time, and inject some faults."""
         wanted: list[tuple[Ear, str, int]] = []
 
         async def one(ear: Ear) -> None:

@@ -51,7 +51,7 @@ def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
             await until_said(site, (503, False))
             # Calls that need nothing of it are served all the same.
             assert (await Web(site).modern("tools/call", {"name": "hello", "arguments": {}})).status == 200
-            # Those that do are told what it is, and that it is worth coming back for: nothing of theirs is wrong.
+            # The others get the reason and a retry delay: their requests are valid.
             refused = await Web(site).modern("tools/call", {"name": "note", "arguments": {}})
             assert (refused.status, refused.message["error"]["code"]) == (503, 1009)
             assert refused.headers["retry-after"] == "1"

@@ -91,9 +91,7 @@ def test_ten_thousand_sessions_live_on_four_workers(tmp_path: Path) -> None:
             opened = await asyncio.gather(*(open_some(1250) for _ in range(8)))
             sessions = [session for some in opened for session in some]
             assert len(set(sessions)) == 10_000
-            for session in chance.sample(
-                sessions, 400
-            ):  # each on a connection of its own, to any of the workers
+            for session in chance.sample(sessions, 400):  # each on a new connection, to any of the workers
                 said = await Web(site).legacy(NEWEST, session, "tools/call", {"name": "hello"})
                 assert text(said.message["result"]) == "hello"
 

@@ -18,7 +18,7 @@ STOCK = "shop://stock"
 
 
 class Waiting(SqliteStore):
-    """Has the write of a session's first subscription wait, and fail if told to."""
+    """Delay the write of a session's first subscription, and fail it on request."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -35,7 +35,7 @@ class Waiting(SqliteStore):
 
 
 class Holding(SqliteStore):
-    """Keeps what is published under some topics back until it may go."""
+    """Hold back messages of some topics until they are released."""
 
     def __init__(self, path: Path, held: str) -> None:
         super().__init__(path)
@@ -99,7 +99,7 @@ async def test_a_change_that_cannot_be_written_takes_no_other_one_back(tmp_path:
         connection, events = await stream(site, session)
         store.go.set()
         assert "error" in (await subscribing).message
-        # The stream was opened meanwhile, and is still what the session is told on.
+        # The stream was opened meanwhile, and still receives the notifications of the session.
         await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
         await Web(site).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
         async with asyncio.timeout(HANG):

@@ -71,7 +71,7 @@ def test_a_question_outlives_a_redis_that_is_away_for_a_while(tmp_path: Path, aw
                 assert (refused.status, refused.message["error"]["code"]) == (503, 1009)
                 getattr(redis, back)()
                 assert (await until_ready(one, well=True))["ok"] is True
-                if (await answering).status != 202:  # it was told to come again
+                if (await answering).status != 202:  # it got a retryable error
                     assert (await post(site(two), session, answer)).status == 202
                 assert text((await data(events))["result"]) == "yes"
                 await connection.close()

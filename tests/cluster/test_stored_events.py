@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 
 class Appended(MemoryStore):
-    """Counts what is added to logs."""
+    """Count the entries added to logs."""
 
     count = 0
 
@@ -87,7 +87,7 @@ async def test_what_is_kept_of_a_session_has_a_bound_in_bytes() -> None:
     kept = await store.scan("events/session")
     assert 2 <= len(kept) <= 4
     assert sum(len(value) for _, value in kept) <= most
-    # One that alone is larger than all may be is not kept: who comes back for it is told that it is lost.
+    # An event larger than the total limit is not stored: a client that resumes from it learns that it is lost.
     session.log.open(2).write(b'{"a":"%b"}' % (b"x" * most))
     await session.events.close()
     assert await store.scan("events/session") == kept

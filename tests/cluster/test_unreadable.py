@@ -111,7 +111,7 @@ def test_an_unreadable_task_does_not_hide_readable_ones(
             await task.result()
             ((key, record),) = await store.scan("task/-")
         folder = key.rpartition("/")[0]
-        # As if a newer process, and one of ours, had died at work: theirs is looked at first.
+        # As if a newer process, and one of this version, had died: the task of the newer one is checked first.
         await store.put(f"{folder}/0-newer", UNREADABLE["newer"])
         await store.put(f"{WORK}/0-newer", f"{folder}/0-newer".encode())
         dead = record.replace(b'"status":"completed"', b'"status":"working"')
@@ -122,7 +122,7 @@ def test_an_unreadable_task_does_not_hide_readable_ones(
         tasks_of(server.dispatcher)
         async with server.running():
             await until(lambda: ran == ["tea"])
-            # Nobody who cannot read it holds it: a process that can may take it up.
+            # A process that cannot read the task does not hold it, so another process can resume it.
             theirs = f"{folder}/0-newer"
 
             async def free() -> int | None:

@@ -21,7 +21,9 @@ def params(value: Any) -> Raw:
 @pytest.mark.parametrize("version", [None, *LEGACY, *MODERN, "2031-01-01", "rubbish"])
 def test_modern_metadata_in_the_body_decides_whatever_the_header_says(version: str | None) -> None:
     assert is_modern(params({"_meta": {KEY: "2026-07-28"}}), version)
-    assert is_modern(params({"_meta": {KEY: 5}}), version)  # wrong, and told so by the modern ladder
+    assert is_modern(
+        params({"_meta": {KEY: 5}}), version
+    )  # wrong, and refused by the checks for modern requests
 
 
 def test_however_the_key_is_escaped() -> None:

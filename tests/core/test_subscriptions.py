@@ -1,4 +1,4 @@
-"""Who is told of what changed."""
+"""The subscribers that are notified of a change."""
 
 import json
 from typing import Any
@@ -227,7 +227,7 @@ def test_a_task_notifies_the_streams_that_listed_it() -> None:
     assert (method, params.task_id, params.meta) == ("notifications/tasks", "t1", {SUBSCRIPTION_ID: 9})
 
 
-# --- what is honoured ---------------------------------------------------------------------------------------
+# --- granted filters ----------------------------------------------------------------------------------------
 
 
 def test_only_what_the_server_has_is_honoured() -> None:

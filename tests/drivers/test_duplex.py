@@ -46,7 +46,7 @@ async def test_a_slow_call_does_not_hold_up_the_next() -> None:
 @run
 async def test_answers_ready_in_one_turn_leave_in_one_write() -> None:
     class Counting(Link):
-        """A link nobody is behind; it counts the messages of each write."""
+        """A link without a peer; it counts the messages of each write."""
 
         def __init__(self) -> None:
             self.writes: list[int] = []

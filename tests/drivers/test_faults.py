@@ -33,7 +33,7 @@ async def listening(server: Server, **options: Any):  # type: ignore[no-untyped-
 
 
 async def shouts(listener: tcp.StreamListener) -> None:
-    """Somebody else is served."""
+    """Another client is served."""
     client = RawClient(MODERN)
     await tcp.connect(client, *listener.address)
     assert said(await client.request("tools/call", call("shout", words="hi"))) == "HI"

@@ -1,4 +1,4 @@
-"""The end of a listen stream on a shared pipe: told twice, because two pages of the specification ask for it."""
+"""The end of a listen stream on a shared pipe is sent twice, because two pages of the specification require it."""
 
 import json
 from typing import Any

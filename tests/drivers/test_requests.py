@@ -56,7 +56,7 @@ class Asker:
 
     @property
     def told(self) -> list[Any]:
-        """The ids the peer was told to forget."""
+        """The ids of cancelled requests."""
         return [one["params"]["requestId"] for one in self.sent if one["method"] == "notifications/cancelled"]
 
 
@@ -255,7 +255,7 @@ async def test_the_queue_has_limits_and_an_end() -> None:
             await one
 
 
-# --- links on which each request has an exchange of its own --------------------------------------------------
+# --- links with one exchange per request ---------------------------------------------------------------------
 
 
 class Exchanging(Asker):
@@ -346,4 +346,4 @@ async def test_an_answer_without_an_id_is_given_to_the_exchange_it_came_on() -> 
     asker.open.set()
     with pytest.raises(ProtocolError, match="no id"):
         await asked
-    asker.requests.refuse(1, ProtocolError("invalid_request", "again"))  # nobody waits: nothing happens
+    asker.requests.refuse(1, ProtocolError("invalid_request", "again"))  # without a waiter, nothing happens

@@ -26,7 +26,7 @@ SECRET = "the password is swordfish"
 
 
 class Mute(PlainChannel):
-    """A channel nobody uses."""
+    """An unused channel."""
 
     def notify(self, method: str, params: Any) -> None: ...
 
@@ -36,7 +36,7 @@ class Mute(PlainChannel):
 
 
 class Run:
-    """One call of a tool, with or without an endpoint, in a task of its own."""
+    """One call of a tool, with or without an endpoint, in a separate task."""
 
     def __init__(self, tool: Tool, *, kept: bool) -> None:
         self.service = Parrot(tool=tool)

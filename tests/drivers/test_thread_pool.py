@@ -19,7 +19,7 @@ word = contextvars.ContextVar("word", default="none")
 
 
 class Stuck:
-    """A call that says when it has begun and ends when it is told to."""
+    """A call that reports its start and ends on request."""
 
     def __init__(self) -> None:
         self.begun, self.release = threading.Event(), threading.Event()

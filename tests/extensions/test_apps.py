@@ -1,4 +1,4 @@
-"""MCP Apps: the page, what it may do, who sees its tools, and what everybody else is told."""
+"""MCP Apps: the page, its permissions, the visibility of its tools, and what clients without apps get."""
 
 from pathlib import Path
 from typing import Any

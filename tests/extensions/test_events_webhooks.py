@@ -511,7 +511,7 @@ async def test_a_private_address_is_never_reached(authority: Authority, host: st
     server, _, _ = build(events={"webhooks": options}, auth=tokens)
     async with endpoint(authority) as hook, connected(server) as client:
         code, data = await refused(subscribe(client, f"https://{host}:{hook.site.port}/hooks"))
-        # The same answer as for a closed port: nobody learns which names are private.
+        # The same response as for a closed port, so that it does not reveal which names are private.
         assert (code, data["reason"]) in {(-32027, "connection_refused"), (-32027, "timeout")}
         assert hook.requests == []
 

@@ -23,7 +23,7 @@ CALLERS = {"a": Principal("ann"), "b": Principal("bob")}
 
 
 def notes(**options: Any) -> Server:
-    """A server that shows a resource to everybody, until they have it hidden from themselves."""
+    """A server that shows a resource to all callers until they hide it for themselves."""
     server = Server("notes", "1", **options)
 
     @server.resource("note://today")

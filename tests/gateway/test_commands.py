@@ -119,7 +119,7 @@ async def test_the_answer_to_a_legacy_server_reaches_it_on_whichever_worker_it_l
     words = ("gateway", str(tmp_path / "mcp.json"), "--yes", "--workers", "3")
     async with command(*words, "--store", str(tmp_path / "store.db")) as child:
         web = Web(child)
-        for _ in range(5):  # each question and each answer comes on a connection of its own
+        for _ in range(5):  # each request and each response uses a new connection
             params: dict[str, Any] = {"name": "old_trip", "arguments": {}}
             for day in ("monday", "friday"):
                 asked = (await web.modern("tools/call", params)).message["result"]

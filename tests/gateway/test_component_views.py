@@ -66,7 +66,7 @@ def atlas(**options: Any) -> Server:
 
 
 def put(server: Server, way: str) -> Server:
-    """The same server, or one in front of it that shows the same."""
+    """The same server, or a downstream one that shows the same."""
     if way == "alone":
         return server
     front = Server("front", "1")

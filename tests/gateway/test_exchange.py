@@ -72,7 +72,7 @@ class Bank:
         return Reply(200, JSON, json.dumps(said).encode())
 
     async def verify(self, token: str, scope: Any) -> Principal | None:
-        """As the server behind does it."""
+        """In the way of the upstream server."""
         return Principal(self.issued[token]) if token in self.issued else None
 
 
@@ -150,7 +150,7 @@ async def test_every_caller_is_represented_by_its_own_token(revision: str) -> No
 
 
 async def anew(token: str, scope: Any) -> Principal | None:
-    """Verifies as those do that remember nobody: with every request somebody else is the same."""
+    """A verifier without identities: every request has the same anonymous caller."""
     return Principal(token.partition("-")[0]) if token in CALLERS else None
 
 
@@ -214,7 +214,7 @@ async def test_a_token_revoked_upstream_is_exchanged_again() -> None:
 async def test_a_caller_without_a_verified_token_is_refused(
     keyed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An API key says who calls; what stands beside it as a bearer token was not verified."""
+    """An API key identifies the caller; a bearer token in the same request was not verified."""
     keys = ApiKeys({"k3y": Principal("ci")})
     options: dict[str, Any] = {"headers": {"X-API-Key": "k3y"}}
     if keyed:

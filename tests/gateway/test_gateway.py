@@ -124,7 +124,7 @@ async def test_a_server_that_a_changed_file_names_and_that_is_down_is_not_called
         whole["mcpServers"]["two"] = {"url": "http://127.0.0.1:1/mcp"}
         path.write_text(json.dumps(whole))
         await gateway.reload()
-        await until(lambda: "ms" in gateway.health.describe()["upstream:two"])  # it has been looked at
+        await until(lambda: "ms" in gateway.health.describe()["upstream:two"])  # it has been checked
         assert not gateway.health.describe()["upstream:two"]["ok"]
 
 

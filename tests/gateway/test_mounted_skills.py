@@ -15,7 +15,7 @@ from tests.support.aio import run
 
 
 def skilled(folder: Path, *paths: str, **rights: Any) -> Server:
-    """A server with these skills, each with a file of its own beside its manifest."""
+    """A server with these skills, each with one more file next to its manifest."""
     server = Server(folder.name)
     for path in paths:
         made = write_skill(folder, path)
@@ -27,7 +27,7 @@ def skilled(folder: Path, *paths: str, **rights: Any) -> Server:
 
 @pytest.fixture(params=["server", "proxy", "nested"])
 def outer(request: pytest.FixtureRequest, tmp_path: Path) -> Server:
-    """A server with a skill of its own and, mounted in three ways, one with two."""
+    """A server with one skill and, mounted in three ways, a server with two."""
     inner = skilled(tmp_path / "inner", "review", "ops/deploy")
     outer = skilled(tmp_path / "outer", "write")
     if request.param == "nested":

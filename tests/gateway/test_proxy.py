@@ -299,7 +299,7 @@ def slow(back: str) -> tuple[Proxy, asyncio.Event]:
 
 @run
 async def test_a_tool_that_may_be_an_upstream_task_is_one_for_modern_clients_with_tasks() -> None:
-    """A server of 2025-11-25 leaves it to its client, which is the proxy; one of 2026-07-28 decides by itself."""
+    """A server of 2025-11-25 leaves it to its client, which is the proxy; one of 2026-07-28 decides itself."""
     proxy, go_on = slow("2025-11-25")
     async with Client(proxy, revision="2026-07-28") as client:
         await client.list_tools()

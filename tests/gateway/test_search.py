@@ -26,7 +26,7 @@ def office(**options: Any) -> Server:
 
     @server.tool
     def send_email(recipient: str, body: str) -> str:
-        """Write to somebody."""
+        """Send a message to a recipient."""
         return f"sent to {recipient}"
 
     @server.tool

@@ -99,9 +99,7 @@ async def test_each_client_gets_its_own_questions_and_log_messages(front: str, b
             await client.set_logging_level("info")
             result = await client.call_tool("ask", {"name": name}, check=False)
             assert set(logs) <= {f"asking {name}"}
-            if (
-                front == "2026-07-28" != back
-            ):  # clients without a session or principal: it cannot be told whose it is
+            if front == "2026-07-28" != back:  # clients without a session or principal: the owner is unknown
                 assert "several clients" in result.text
             else:
                 assert result.text == f"{name}: I am {name}"

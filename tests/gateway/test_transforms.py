@@ -216,7 +216,7 @@ def tagged() -> Server:
 
 
 async def both(client: Client) -> tuple[dict[str, str], dict[str, str]]:
-    """What is listed, by name, and what the tools of these names answer."""
+    """The listed tools by name, and their results."""
     listed = {tool.name: tool.description or "" for tool in await client.list_tools(fresh=True)}
     return listed, {name: (await client.call_tool(name)).text for name in listed}
 

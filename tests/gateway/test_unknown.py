@@ -31,7 +31,7 @@ RESULTS: dict[str, Json] = {
     "prompts/get": {"messages": [{"role": "user", "content": BLOCK, **LATER}], "_meta": META, **LATER},
     "completion/complete": {"completion": {"values": ["v"], **LATER}, "_meta": META, **LATER},
 }  # fmt: skip
-"""What the server behind answers, whatever it speaks."""
+"""The responses of the upstream server, on every revision."""
 ASKED: dict[str, Json] = {
     "tools/call": {"name": "t", "arguments": {"big": 12345678901234567890, **LATER}, **LATER},
     "resources/read": {"uri": "note://r", **LATER},
@@ -163,7 +163,7 @@ class Asking(Raw):
 
 
 class Front:
-    """A client that speaks in lines, and keeps what it is told and asked."""
+    """A client that sends lines, and records what it receives."""
 
     def __init__(self, proxy: Server, revision: str) -> None:
         self._proxy, self._revision = proxy, revision

@@ -38,7 +38,7 @@ BARE = pytest.mark.bare("ResponseLimit offers resources, and who is told of tool
 
 
 async def seen(client: Client) -> set[str]:
-    """What is listed; everything else cannot be called."""
+    """The listed components; all others cannot be called."""
     names = {tool.name for tool in await client.list_tools(fresh=True)}
     for name in ("erase", "logs"):
         if name in names:

@@ -1,4 +1,4 @@
-"""What clients get when the server behind a proxy sends results of the wrong shape, or nothing."""
+"""What clients get when the upstream server of a proxy sends results of the wrong shape, or none."""
 
 import asyncio
 import json

@@ -135,7 +135,7 @@ class Child:
         return self.connections[-1]
 
     async def ended(self, limit: float = 15) -> int:
-        """The exit status, once it has ended by itself; everything it said is in `said`."""
+        """The exit status, once it has ended; its output is in `said`."""
         assert self.process.stderr is not None
         async with asyncio.timeout(limit):
             self.said += (await self.process.stderr.read()).decode()
@@ -148,7 +148,7 @@ def child(*arguments: str) -> AbstractAsyncContextManager[Child]:
 
 @asynccontextmanager
 async def started(*command: str, cwd: Path | None = None, announces: bool = True) -> AsyncIterator[Child]:
-    """A server in a process of its own; it is ready at once if it does not announce its address."""
+    """A server in a separate process; without an announced address it counts as ready immediately."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -176,7 +176,7 @@ def stuck(folder: Path, workers: str) -> AbstractAsyncContextManager[Child]:
 
 
 async def ask_for(served: Child, tool: str) -> Connection:
-    """Call a tool that takes its time, on a connection of its own."""
+    """Call a slow tool on a new connection."""
     connection = await served.connect()
     message = modern("tools/call", {"name": tool})
     connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())

@@ -1,4 +1,4 @@
-"""A server without manners: it plays bytes to whoever connects, cut where the test wants, and hangs up when told.
+"""A scripted server: it sends prepared bytes to each client, split where the test wants, and disconnects on request.
 
 A script is an async function of a `Peer`, one call per accepted connection. What the scripts raise, the test gets.
 """
@@ -46,7 +46,7 @@ class Peer:
             await self.writer.drain()
 
     async def drip(self, *pieces: bytes) -> None:
-        """Each piece in a packet of its own, read before the next is sent."""
+        """Each piece in a separate packet, read before the next is sent."""
         for piece in pieces:
             self.send(piece)
             await turns()

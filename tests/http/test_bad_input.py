@@ -1,4 +1,4 @@
-"""Clients that are broken, slow or hostile: each gets its documented answer, and nobody else notices."""
+"""Broken, slow or hostile clients get their documented response and do not affect other clients."""
 
 import asyncio
 import gc

@@ -85,7 +85,7 @@ def raw(headers: dict[str, str], body: bytes) -> tuple[bytes, bytes]:
 
 
 async def in_pieces(site: Site, *pieces: bytes) -> int:
-    """Send each piece in a write of its own; the other side gets the time to read it alone."""
+    """Send each piece in a separate write, and let the other side read it alone."""
     async with await site.connect() as connection:
         for piece in pieces:
             connection.send(piece)

@@ -246,7 +246,7 @@ async def test_what_is_said_to_be_closed_is_closed() -> None:
             connection.send(written(X="x" * 9_000, Y="y" * 9_000))
             assert (await connection.response()).status == 431
             assert await connection.at_end()
-        async with await site.connect() as connection:  # the limit holds behind another request, too
+        async with await site.connect() as connection:  # the limit also holds after another request
             connection.send(written() + written(X="x" * 9_000, Y="y" * 9_000))
             assert (await connection.response()).status == 200
             assert (await connection.response()).status == 431

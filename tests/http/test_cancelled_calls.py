@@ -51,7 +51,7 @@ class Stubborn:
 
 
 class Clearing(Middleware):
-    """Clears up behind streams that listen."""
+    """Clean up after listen streams."""
 
     def __init__(self, stubborn: Stubborn) -> None:
         self.stubborn = stubborn
@@ -221,7 +221,7 @@ async def test_an_abandoned_call_keeps_its_place_though_its_stream_is_closed_by_
         await until(lambda: abandoned.in_use == 1)
         close.set()
         await closed.wait()
-        assert abandoned.in_use == 1  # it runs, and for nobody
+        assert abandoned.in_use == 1  # it runs without a client
         release.set()
         await until(lambda: abandoned.in_use == 0)
 

@@ -140,7 +140,7 @@ async def test_repeated_headers_are_joined_and_trailers_are_none() -> None:
         assert response.headers.get("nothing") is None
 
 
-# --- what nobody asked for ----------------------------------------------------------------------------------------
+# --- unsolicited data ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [1, 9, len(LENGTH) - 11, len(LENGTH) - 1, len(LENGTH)])
@@ -180,7 +180,7 @@ async def test_what_waits_in_the_socket_when_a_request_is_made_is_not_taken_for_
         for number in range(3):
             assert await ask(send, server.url) == b"hello"
             assert len(server.peers) == number + 1
-            server.peers[number].send(LENGTH)  # it is there before the next request, and nobody has read it
+            server.peers[number].send(LENGTH)  # it arrives before the next request, unread
 
 
 @run

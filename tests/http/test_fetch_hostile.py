@@ -1,4 +1,4 @@
-"""What a hostile server may try: heads without end, lengths that lie, bodies that nobody can hold."""
+"""Attacks of a hostile server: endless headers, wrong lengths, bodies larger than memory."""
 
 import asyncio
 import tracemalloc
@@ -125,7 +125,7 @@ async def test_headers_below_the_limit_are_taken() -> None:
 
 @run
 async def test_a_stream_may_last_longer_than_any_head() -> None:
-    """What is no body is counted between two pieces of the body, not in all."""
+    """Framing overhead is limited between two pieces of the body, not in total."""
     chunk = b"1;" + b"x" * 1000 + b"\r\n.\r\n"
 
     async def script(peer: Peer) -> None:
@@ -158,7 +158,7 @@ async def flood(
 
 
 async def stalled(peer: Peer) -> None:
-    """Wait until nobody takes anything of what is sent."""
+    """Wait until the peer reads no more of what is sent."""
     before = -1
     while before != peer.sent:
         before = peer.sent

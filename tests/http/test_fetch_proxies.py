@@ -1,4 +1,4 @@
-"""Through a proxy: what it is told, what the server is told, and proxies that do what they may not."""
+"""Requests through a proxy: what the proxy and the server receive, and proxies that violate the protocol."""
 
 from __future__ import annotations
 

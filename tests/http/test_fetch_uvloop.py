@@ -1,4 +1,4 @@
-"""The same behaviour on the other event loop: a choice of the tests beside this one, run by uvloop."""
+"""The same behaviour on the other event loop: some tests of this folder, run by uvloop."""
 
 import asyncio
 from collections.abc import Callable

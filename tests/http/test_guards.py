@@ -301,7 +301,7 @@ async def test_a_request_that_was_fine_before_is_checked_again_when_anything_dif
         assert (await web.ask("POST", good | {"Content-Type": "text/plain"}, body)).status == 415
         assert (await web.ask("GET", good)).status == 405
         sizes: list[int] = []
-        for number in range(1200):  # what is remembered is bounded
+        for number in range(1200):  # the cache is bounded
             await web.ask("POST", good | {"Host": f"127.0.0.{number % 250}:{number}"}, body)
             if number % 20 == 0:
                 sizes.append(held(site.app))

@@ -22,7 +22,7 @@ from tests.support.web import Connection, Web, legacy_headers, messages, text
 
 
 class Elsewhere:
-    """Where somebody else's application is reached."""
+    """The URL of another library's application."""
 
     def __init__(self, address: Any) -> None:
         self.address = address
@@ -33,7 +33,7 @@ class Elsewhere:
 
 @asynccontextmanager
 async def mounted(application: Any) -> AsyncIterator[Any]:
-    """Somebody else's application, run by a host in somebody else's program."""
+    """Another library's application, run by a host in another program."""
     config = uvicorn.Config(application, log_level="warning", access_log=False)
     host = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

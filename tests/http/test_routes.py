@@ -1,4 +1,4 @@
-"""Routes of the author's own, on every host, behind the guards of the endpoint."""
+"""Custom routes, on every host, with the guards of the endpoint."""
 
 import json
 from collections.abc import AsyncIterator

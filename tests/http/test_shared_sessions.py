@@ -222,7 +222,7 @@ async def test_a_general_stream_goes_on_though_what_it_said_last_was_lost_with_i
             await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
             seen = await anext(events)
         again, later = await resume(second, session, seen.id)
-        # What has happened while nobody kept watch is not known, so all of it counts as changed.
+        # Changes without a running process are unknown, so every subscription counts as changed.
         while (await data(later))["method"] != "notifications/resources/updated":
             pass
         await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
@@ -358,7 +358,7 @@ async def test_a_session_is_whole_after_a_restart_or_not_there(tmp_path: Path) -
         said = await Web(site).legacy(NEWEST, session, "tools/call", {"name": "loud"})
         assert text(said.message["result"]) == "said"
         connection, later = await resume(site, session, seen.id)
-        # Nobody kept watch in between: anything may have changed.
+        # No process ran in between: anything may have changed.
         told = {(await data(later))["method"] for _ in range(3)}
         assert "notifications/resources/updated" in told
         await Web(site).legacy(NEWEST, session, "tools/call", {"name": "sell"})

@@ -111,7 +111,7 @@ async def test_a_stream_that_is_not_taken_stops_its_handler() -> None:
             for number in range(MESSAGES):
                 await ctx.report_progress(number, None, "x" * (64 << 10))
                 said.append(number)
-                await asyncio.sleep(0)  # a handler that never waits cannot be told to stop
+                await asyncio.sleep(0)  # a handler that never awaits cannot be cancelled
         finally:
             ended.set()
         return "said"

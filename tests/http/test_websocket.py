@@ -1,4 +1,4 @@
-"""The WebSocket beside the endpoint."""
+"""The WebSocket at the URL of the endpoint."""
 
 import asyncio
 import json

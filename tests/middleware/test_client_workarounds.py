@@ -116,7 +116,7 @@ async def test_a_session_goes_on_under_a_header_that_knows_no_sessions() -> None
         assert (status, session is not None) == (200, True)
         for version in ("2026-07-28", "2030-01-01"):
             assert (await post(site, "tools/list", session, MCP_Protocol_Version=version))[0] == 200
-        # What is no message of that era, or of no session, is judged as ever.
+        # Messages of another revision, or without a session, are checked as before.
         assert (await post(site, "tools/list", None, MCP_Protocol_Version="2026-07-28"))[0] == 400
         assert (await post(site, "tools/list", "no session", MCP_Protocol_Version="2026-07-28"))[0] == 404
         assert (await post(site, "initialize", Accept="text/plain"))[0] == 406

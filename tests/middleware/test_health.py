@@ -102,7 +102,7 @@ async def test_components_come_and_go_while_the_server_runs() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop and the memory are looked at twenty times a second."""
+    """Check the loop and the memory twenty times a second."""
     monkeypatch.setattr("dovetail.middleware.event_loop_monitor.RESOURCE_CHECK_INTERVAL", 0.05)
     monkeypatch.setattr("dovetail.middleware.event_loop_monitor.LOOP_HEARTBEAT_INTERVAL", 0.02)
 
@@ -145,7 +145,7 @@ async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: No
 async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
     revision: str, quick: None
 ) -> None:
-    gc.collect()  # what earlier tests have left behind must not go while we look
+    gc.collect()  # garbage of earlier tests must not be freed during the check
     now = memory(1)
     assert now is not None
     limit = int(now.used()) + (256 << 20)

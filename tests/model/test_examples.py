@@ -1,6 +1,6 @@
 """Every official example of 2026-07-28 decodes with our type of its name and comes back as it was.
 
-The repository keeps the shapes of the examples (``scripts/schemas.py``); where the official ones are found beside
+The repository keeps the shapes of the examples (``scripts/schemas.py``); where the official ones are found next to
 it, they are read word by word as well.
 """
 
@@ -73,7 +73,7 @@ def document_again(name: str, data: bytes) -> bytes:
     if "jsonrpc" in members:
         return frame_again(name, data)
     if name == "ListRootsRequest" and "id" in members:
-        # The example kept the id of older revisions, where this was a request of its own; ours has none.
+        # The example has the id of older revisions, where this was a separate request; on 2026-07-28 it has none.
         del members["id"]
         assert json.loads(bytes(again(data, model.ListRootsRequest))) == members
         return frame_again(name, data)

@@ -22,7 +22,7 @@ class Clock:
 
 
 async def fill(store: Store, ttl: float | None = None) -> None:
-    """Put until somebody objects."""
+    """Put until the store refuses."""
     for number in range(1000):
         await store.put(f"f/{number}", bytes(10_000), ttl=ttl)
 
@@ -287,7 +287,7 @@ class SharedStoreContract(StoreContract):
                 await places.acquire("bob", 100)
             await renew(store, first[1], self.tick)
             await self.later(clock, 1.5)
-            # One has run out, and what was refused has left nothing behind.
+            # One has expired, and refused ones have left no state.
             taken = await asyncio.gather(
                 *(places.acquire("bob", 100) for _ in range(3)), return_exceptions=True
             )

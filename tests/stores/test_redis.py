@@ -28,7 +28,7 @@ from .contract import Clock, SharedStoreContract
 pytestmark = pytest.mark.redis
 
 TICK = 0.03
-"""Redis has a clock of its own, so here time really passes."""
+"""Redis has its own clock, so here real time passes."""
 
 numbers = itertools.count()
 
@@ -171,7 +171,7 @@ async def test_a_redis_that_lost_its_streams_is_subscribed_again_and_listeners_l
         await until(lambda: heard == [b"1"])
         server.kill()
         server.start()
-        # Its clock is behind that of the one before: what it numbers comes before what was heard already.
+        # Its clock is later than that of the previous server: its ids precede those that were received already.
         server.ask("XADD", "dovetail:news", "1-1", "t", "news", "m", "2", "s", "other")
         await until(lambda: heard == [b"1", b"2"])
         assert lost == [b""]
@@ -212,7 +212,7 @@ async def test_a_process_too_slow_for_the_messages_learns_that_some_were_lost() 
         await store.open()
         await other.publish("news", b"second")
         await until(lambda: heard == [b"second"])
-        # All at once, so that nobody can read in between; its connection stays.
+        # All together, so that no read can happen in between; its connection stays.
         add = "redis.call('XADD', KEYS[1], 'MAXLEN', 50, '*', 't', 'news', 'm', number, 's', 'x')"
         script = f"for number = 1, 500 do {add} end"
         async with asyncio.timeout(HANG):

@@ -60,7 +60,7 @@ async def test_listeners_learn_that_messages_were_dropped(
     outbox.put("news", b"lost")
     await until(lambda: "publish to other processes failed" in caplog.text)
     store.error = None
-    # Nobody has anything else to say, and still they hear of it.
+    # No further message is published, and still it is delivered.
     await until(lambda: store.taken == [("", b"")])
     outbox.put("news", b"next")
     await until(lambda: store.taken == [("", b""), ("news", b"next")])

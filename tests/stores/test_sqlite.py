@@ -419,7 +419,7 @@ async def test_the_folder_of_sockets_is_private(
 async def test_the_socket_of_a_process_is_invisible_before_it_listens(
     tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever finds a socket that nobody answers on takes it away, and its process would hear nothing ever after."""
+    """A process that finds an unresponsive socket removes it, and the socket's owner would receive nothing any more."""
     monkeypatch.setattr("tempfile.tempdir", str(short_folder))
     seen: list[int] = []
     listen = socket.socket.listen

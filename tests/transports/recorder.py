@@ -49,7 +49,7 @@ class Recorder:
         self._news.set()
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        """Wait until something the link told makes ``condition`` true."""
+        """Wait until something reported by the link makes ``condition`` true."""
         async with asyncio.timeout(HANG):
             while not condition():
                 self._news.clear()

@@ -57,7 +57,7 @@ async def test_a_command_that_cannot_be_started_is_an_error() -> None:
 
 @contextmanager
 def descriptors(left: int) -> Iterator[None]:
-    """Only so many more can be opened inside."""
+    """Only this number of further descriptors can be opened inside."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []

@@ -41,7 +41,7 @@ def babble(writer: asyncio.StreamWriter) -> None:
 
 @asynccontextmanager
 async def listening(act: Act) -> AsyncIterator[int]:
-    """A port where ``act`` happens to everybody once they have said something."""
+    """A port where ``act`` runs for each client after its first message."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)

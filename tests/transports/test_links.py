@@ -132,7 +132,7 @@ async def test_drain_waits_while_the_peer_does_not_read(left: Recorder, right: R
 
 @on_every_link(limits=Limits(max_write_buffer_bytes=50_000))
 async def test_messages_of_a_client_that_does_not_read_are_not_read(left: Recorder, right: Recorder) -> None:
-    """Flow control of one direction holds up the other, so that an unread answer stops further requests."""
+    """Flow control of one direction blocks the other, so that an unread response stops further requests."""
     right.link.pause()
     while not left.link.blocked:
         left.link.send(b"x" * 9_999)

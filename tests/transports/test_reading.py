@@ -25,7 +25,7 @@ LINES = 40 * LINES_PER_ITERATION
 
 @contextmanager
 def measured() -> Iterator[list[int]]:
-    """The peak of what was allocated inside, in bytes."""
+    """The peak of memory allocated inside, in bytes."""
     found: list[int] = []
     tracemalloc.start()
     try:
@@ -86,7 +86,7 @@ def test_lines_that_come_together_leave_room_for_others(kind: str) -> None:
     @run
     async def scenario() -> None:
         async with pair(kind) as (left, right):
-            seen: list[int] = []  # by somebody else, in each turn of the loop
+            seen: list[int] = []  # by another task, in each loop iteration
 
             async def look() -> None:
                 while len(right.messages) < LINES:

@@ -1,4 +1,4 @@
-"""Whoever can reach a port may send anything: what another protocol says never runs here, and costs little."""
+"""Any peer that can reach a port may send anything: other protocols are never executed, and cost little."""
 
 import asyncio
 import json

@@ -97,7 +97,7 @@ def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"jsonrpc" in await spoken.readline()
         silent, unused = await asyncio.open_connection(*listener.address)
         assert await silent.read() == b""
-        answer.write(PING)  # whoever has begun may be silent for longer
+        answer.write(PING)  # a client that has initialized may be idle for longer
         assert b"jsonrpc" in await spoken.readline()
         for writer in (answer, unused):
             writer.close()
@@ -246,7 +246,7 @@ async def test_no_listener_and_no_response_are_distinguished() -> None:
     address = full.sockets[0].getsockname()
     context = ssl.create_default_context()
     with pytest.raises(RequestTimeout) as silent:
-        await tcp.connect(Recorder(), *address, ssl=context, timeout=0.1)  # a handshake nobody answers
+        await tcp.connect(Recorder(), *address, ssl=context, timeout=0.1)  # a handshake without a response
     assert silent.value.limit == "connect"
     for writer in held:
         writer.transport.abort()
@@ -289,7 +289,7 @@ async def test_what_came_of_a_line_goes_with_its_peer() -> None:
     await until(lambda: held(one) > LARGE)
     one.abort()
     await until(lambda: not listener.connections)
-    assert held(one) < LARGE  # though somebody may still hold the link
+    assert held(one) < LARGE  # although a reference to the link may still exist
     writer.close()
     await listener.close()
 
@@ -330,7 +330,7 @@ def test_tls(tmp_path: Path) -> None:
         await tcp.connect(client, *listener.address, ssl=ssl.create_default_context(cafile=str(certificate)))
         assert said(await client.request("tools/call", call("echo"))) == "echo"
         await client.close()
-        with pytest.raises(TransportError) as caught:  # a certificate nobody vouches for
+        with pytest.raises(TransportError) as caught:  # an untrusted certificate
             await tcp.connect(Recorder(), *listener.address, ssl=ssl.create_default_context())
         assert caught.value.cause == "tls"
         await listener.close()

@@ -1,4 +1,4 @@
-"""The envelope: what is a message, what is not, and what the peer is told about it."""
+"""The envelope: valid messages, invalid ones, and the errors that the peer gets."""
 
 import json
 from collections.abc import Callable

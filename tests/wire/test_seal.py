@@ -1,4 +1,4 @@
-"""Sealed tokens: they open for the one they were made for, and for nobody else."""
+"""Sealed tokens open only for the principal and purpose that they were created for."""
 
 import base64
 import hashlib

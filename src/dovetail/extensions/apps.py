@@ -127,7 +127,7 @@ def app_of(value: Any) -> App:
     """Convert the option ``app=``: an `App`, the path of a page, or the URI of a page.
 
     Raises:
-        RegistrationError: it is none of these types.
+        RegistrationError: it has another type.
     """
     if isinstance(value, App):
         return value

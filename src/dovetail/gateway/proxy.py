@@ -83,7 +83,7 @@ class Proxy(Server):
         self._named, self._required = name is not None, required
         self._quoted = False
         mount(self, self.remote, None)
-        self.dispatcher.answer({"tools/call": self.remote.respond})  # there is no other provider
+        self.dispatcher.answer({"tools/call": self.remote.respond})  # the only provider
         self.lifecycle.add(start=self._offer_upstream)
 
     def _offer_upstream(self) -> None:

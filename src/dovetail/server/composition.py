@@ -123,7 +123,7 @@ class Composition(Protocol):
     async def has(self, kind: ListName, name: str, call: Call) -> bool: ...
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
-        """All versions of a mounted tool, newest first; empty if there is no such tool."""
+        """All versions of a mounted tool, newest first; empty if the tool does not exist."""
         ...
 
     def component(self, kind: ListName, name: str) -> Component | None:
@@ -135,7 +135,7 @@ class Composition(Protocol):
         ...
 
     def task_tool(self, name: str) -> TaskTool | None:
-        """The task options of a mounted tool whose calls may become tasks of this server; None if there is no such
+        """The task options of a mounted tool whose calls may become tasks of this server; None if no such
         tool.
         """
         ...

@@ -410,7 +410,7 @@ class Context:
 
     @property
     def state(self) -> State:
-        """Values that belong to the principal or, where there is none, to the legacy session.
+        """Values that belong to the principal or, without one, to the legacy session.
 
         Raises:
             StateError: the call has neither a principal nor a session.

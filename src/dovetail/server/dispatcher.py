@@ -180,7 +180,7 @@ class Dispatcher:
         self.admission.set_capabilities(self.capabilities)
 
     def _list_changed(self, kind: Changed | Literal["completions"], news: PublishedChange | None) -> None:
-        """Declare what is registered, drop the cached pages of the list, and notify subscribers."""
+        """Declare the capabilities of new components, drop the cached pages of the list, and notify subscribers."""
         self._offer_registered()
         if kind != "completions":
             self._protocol_methods.changed(kind)
@@ -203,7 +203,7 @@ class Dispatcher:
             self.offer()
 
     def compose_with(self, composition: Composition) -> None:
-        """Show and answer what is mounted in ``composition``."""
+        """Serve the components mounted in ``composition``."""
         self.registry.composition = composition
         self.pipeline.compose()
 

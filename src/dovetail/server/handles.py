@@ -6,7 +6,7 @@ belong to the principal that created them. Unknown, expired and foreign handles 
 nothing.
 
 ``ctx.state`` belongs to the principal, if there is one: it is the same on every connection. Otherwise it belongs to the
-legacy session. Without both, there is no owner: store the value under a handle.
+legacy session. Without both, store the value under a handle.
 """
 
 from __future__ import annotations

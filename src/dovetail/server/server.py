@@ -450,7 +450,7 @@ class Server:
     def add_method(
         self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
     ) -> RegisteredMethod:
-        """Answer requests for ``name``, which is no method of the protocol, with ``handler(params, ctx)``.
+        """Answer requests for ``name``, which is not a method of the protocol, with ``handler(params, ctx)``.
 
         The handler takes the params as one value of the type ``params`` (or of its annotation; without either, a
         dict) and a `Context` if it has a parameter for one. Its result must be an object. A ``capability`` such as
@@ -504,7 +504,7 @@ class Server:
         """Read a resource in this process, through the whole pipeline, as ``principal``.
 
         Raises:
-            ProtocolError: there is no such resource, or reading it was refused.
+            ProtocolError: the resource does not exist, or reading it was refused.
         """
         from .in_process import read_resource  # loaded with its first use
 
@@ -516,7 +516,7 @@ class Server:
         """Get a prompt in this process, through the whole pipeline, as ``principal``.
 
         Raises:
-            ProtocolError: there is no such prompt, or getting it was refused.
+            ProtocolError: the prompt does not exist, or getting it was refused.
         """
         from .in_process import get_prompt  # loaded with its first use
 
@@ -537,7 +537,7 @@ class Server:
         return self.dispatcher.add_route(path, methods, auth=auth)
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
-        """Answer one message or batch: bytes (or text) in, bytes out, None when there is no answer.
+        """Answer one message or batch: bytes (or text) in, bytes out, None without a response.
 
         It never raises because of the content of a message. ``scope`` has what the caller knows: ``session`` (the
         legacy `Session` of the message), ``revision`` (serve without a session, as if that revision had been

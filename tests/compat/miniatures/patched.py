@@ -39,7 +39,7 @@ sdk = SdkOwn("patched")
 
 
 def counting(server: Any, log: list[str], register: Any) -> None:
-    """Replace ``server.tool`` by one that notes who registers, and wraps what is registered."""
+    """Replace ``server.tool`` by a function that records and wraps registrations."""
     plain = server.tool
 
     def tool(**options: Any) -> Any:

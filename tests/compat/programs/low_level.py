@@ -37,7 +37,7 @@ else:
 
 async def main():
     print("printed before it serves")
-    # With streams of its own, as programs do to set an encoding: Dovetail serves its own transport all the same.
+    # With custom streams, as programs use to set an encoding: Dovetail serves its own transport anyway.
     async with stdio_server(stdout=anyio.wrap_file(sys.stdout)) as (read, write):
         await server.run(read, write, server.create_initialization_options())
     print("main ends", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ SERVERS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "server
 ORIGINALS = ("mcp<=1.30.0", "fastmcp<=3.4.10")
 """The newest original a server may bring; some bring an older one."""
 NEEDED = ("msgspec==0.22.0",)
-"""What Dovetail needs beside it."""
+"""The additional packages that Dovetail needs."""
 
 
 def installed(name: str) -> Path:

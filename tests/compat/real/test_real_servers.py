@@ -1,6 +1,6 @@
 """Public servers list and answer on Dovetail what they do on their original alone.
 
-Each has an environment of its own under ``.peers/real``, which is made when it is not there.
+Each has a separate environment under ``.peers/real``, which is created on demand.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Server:
 
     @asynccontextmanager
     async def http_alone(self) -> AsyncIterator[str]:
-        """The URL of the server on its original, which is told its port in its own way."""
+        """The URL of the server on its original library, whose port is set in the library's way."""
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         entry = filled({**self.entry, **self.entry["http"]}, port=str(port))

@@ -359,7 +359,7 @@ class EventSubscription:
         return True
 
     def _mark(self, cursor: str | None) -> None:
-        """Note that everything up to ``cursor`` was looked at."""
+        """Record that the events up to ``cursor`` have been processed."""
         if cursor is None or cursor == self._read_to:
             return
         self._read_to = cursor
@@ -499,7 +499,7 @@ class EventSubscription:
             loop = asyncio.get_running_loop()
             self._stream_timeout.reschedule(loop.time() + self._events.silence)
         if self._overflow:
-            return  # it will come again: the stream is opened anew at the last event of the queue
+            return  # it is delivered again: the stream reconnects at the last queued event
         if kind == "active":
             self._confirm()
             self._room.set()

@@ -39,7 +39,7 @@ class FeedPage(Struct, frozen=True, kw_only=True):
     start: str | None
     """The position before the first event."""
     cursor: str | None
-    """The position after the last event that was looked at."""
+    """The position after the last processed event."""
     truncated: bool = False
     more: bool = False
 

@@ -1,7 +1,7 @@
 """`EventLog`: the recent events of one event type, in the store of the server.
 
 All processes that share the store append to one log. The log keeps a number of events and drops the oldest, so a
-reader can fall behind: `EventLog.read` says whether events are missing. The newest events are cached, so that many
+reader can be too slow: `EventLog.read` says whether events are missing. The newest events are cached, so that many
 subscribers cost one read of the store.
 """
 

@@ -130,7 +130,7 @@ def unix(text: str) -> float:
 
 
 def event_not_found(name: str) -> ProtocolError:
-    """There is no such event type, or the caller may not know of it."""
+    """The event type does not exist, or the caller may not see it."""
     return ProtocolError(
         "invalid_params",
         f"there is no event type {name[:NAME_ECHO]!r}; events/list has all names",

@@ -72,7 +72,7 @@ class EventTypeOptions(TypedDict, total=False):
     match: Match | None
     """``(data, arguments, principal)``: whether a subscription gets an event. By default all do."""
     transform: Transform | None
-    """``(data, arguments, principal)``: the data that a subscription gets in place of ``data``."""
+    """``(data, arguments, principal)``: the data that a subscription gets instead of ``data``."""
     source: Source | None
     """``(arguments, cursor, principal)``: reads the events from an upstream system, as an `EventBatch`."""
     poll_interval: float

@@ -106,7 +106,7 @@ class Interests:
         except BaseException as error:
             del self._known[subscriber.key]
             found.ready.set_exception(error if isinstance(error, Exception) else ConnectionAbortedError())
-            found.ready.exception()  # others may wait, or nobody
+            found.ready.exception()  # retrieve the exception: it may have no other waiter
             raise
         found.ready.set_result(None)
         found.count -= 1

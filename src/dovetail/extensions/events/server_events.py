@@ -158,7 +158,7 @@ class Events(Extension):
         """Remove an event type. Its webhook subscriptions end when their next event would be delivered.
 
         Raises:
-            KeyError: there is no such type.
+            KeyError: the type does not exist.
         """
         removed = self.types.pop(name)
         if self._running:

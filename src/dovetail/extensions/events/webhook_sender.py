@@ -224,7 +224,7 @@ class WebhookSender:
 
 
 def message_id(type: str) -> str:
-    """The ``webhook-id`` of a message that is no event."""
+    """The ``webhook-id`` of a message that is not an event."""
     return f"msg_{type}_{os.urandom(12).hex()}"
 
 

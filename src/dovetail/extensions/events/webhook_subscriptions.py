@@ -177,7 +177,7 @@ class WebhookSubscriptions:
         """End a subscription.
 
         Raises:
-            ProtocolError: there is none.
+            ProtocolError: the subscription does not exist.
         """
         record = await self.load(self._id(subscriber, url))
         if record is None:
@@ -327,7 +327,7 @@ class WebhookSubscriptions:
         self._task = asyncio.create_task(self._deliver(), name="dovetail-webhooks")
 
     async def close(self) -> None:
-        """Stop delivering. Another process goes on, or this one when it starts again."""
+        """Stop delivering. Another process continues, or this one after a restart."""
         if self._stop is not None:
             self._stop()
         if self._task is not None:

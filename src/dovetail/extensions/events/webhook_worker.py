@@ -1,8 +1,8 @@
 """`WebhookWorker`: delivers the events of one webhook subscription.
 
-Each event is tried by itself, with growing pauses, so that one that fails does not delay the others. The position of
+Each event is retried separately, with growing delays, so that one that fails does not delay the others. The position of
 the subscription advances when all events before it have been delivered or given up; it is in every delivery, and in
-the record from which another process goes on.
+the record from which another process continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.server")
 
 QUIET_INTERVAL: Final = 30.0
-"""Seconds without news after which a subscription is looked at again."""
+"""Seconds without events after which a subscription is checked again."""
 RETRY_JITTER: Final = 0.2
 """The part of a pause between two attempts that is random."""
 
@@ -130,7 +130,7 @@ class WebhookWorker:
         self._pending.append(_Delivery(cursor, asyncio.create_task(work)))
 
     async def _settle(self, subscriber: Subscriber, version: int, *, more: bool) -> None:
-        """Wait until something has happened, and note what was delivered."""
+        """Wait for the next event or outcome, and record deliveries."""
         if not more:
             feed = subscriber.type.feed
             limit = min(QUIET_INTERVAL, max(0.0, self._record.expires - self._all.clock()) + 0.01)

@@ -186,7 +186,7 @@ class Tasks(Extension):
         call: Call,
         channel: Channel,
     ) -> Struct | Raw:
-        """Run a call through ``chain`` as a task. Return the task, or the response of the chain if there is no task."""
+        """Run a call through ``chain`` as a task. Return the task, or the response of the chain without a task."""
         request = replace(request, call=call, channel=channel)
         asks_first = tool.asks_first and face == "extension"
         result = await self.runner.begin(
@@ -312,7 +312,7 @@ class Tasks(Extension):
         task = await self.runner.find(call, call.params.task_id)
         face = TASK_VIEWS[task.design]
         if not (task.ended and face.cancels_again):
-            # The specification has no reason; Dovetail's client sends one in a member of its own.
+            # The specification has no reason; Dovetail's client sends one in a vendor member.
             reason = call.meta.get(REASON) if call.params.reason is UNSET else call.params.reason
             await self.runner.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
         return face.cancelled(task)

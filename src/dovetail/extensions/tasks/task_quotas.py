@@ -98,7 +98,7 @@ class Roster:
         return session.tasks
 
     async def _make_room(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
-        """If there is no free slot, delete a finished task."""
+        """If no slot is free, delete a finished task."""
         limit = self._limit
         while not await self._has_place(job):
             if (old := self.ended.take(job)) is None:

@@ -208,7 +208,7 @@ class TaskRunner:
                 await session.save()
 
     async def _take_on(self, job: Job) -> None:
-        """Store everything of a new task. If there is no room, delete a finished task and retry."""
+        """Store everything of a new task. If the store is full, delete a finished task and retry."""
         await self._save(job)
         if self.durable is not None:
             await (self.durable.dispatch(job) if job.machine.queued else self.durable.acquire(job))
@@ -455,7 +455,7 @@ class TaskRunner:
         except StoreFull as error:
             # The task continues and this process reports the state; it would be lost after a restart.
             log.warning("task %s could not be stored: %s", job.machine.id, error)
-        except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
+        except Exception:  # noqa: BLE001  if the store fails, waiting callers must still get a response
             mask(f"storing task {job.machine.id}")
         if job.abandoned:
             return

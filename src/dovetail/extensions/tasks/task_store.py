@@ -41,7 +41,7 @@ class KeptTasks:
         """Store the current state of the task; False if another worker has the lease, by its number ``fence``.
 
         Raises:
-            StoreFull: there is no room for it; `ShareFull` if the quota of its owner is used up.
+            StoreFull: the store is full; `ShareFull` if the quota of its owner is used up.
         """
         expires = machine.expires
         ttl = None if expires is None else expires - self._clock()

@@ -94,7 +94,7 @@ def asking_for(dispatcher: Dispatcher, call: Call, channel: Channel) -> Asking:
     """
     own: Asking | None = channel.asking
     if own is not None:
-        return own  # the channel of a task has an implementation of its own
+        return own  # the channel of a task has another implementation
     if call.revision.modern:
         return ModernAsking(dispatcher, call)
     return LegacyAsking(dispatcher, call, channel)

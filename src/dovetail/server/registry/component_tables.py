@@ -184,7 +184,7 @@ class ToolTable(Table[RegisteredTool]):
         return self._versions.get(name) or ([] if found is None else [found])
 
     def newest(self, name: str, principal: Principal | None) -> str:
-        """The key of the newest version that ``principal`` may use; if there is none, of the newest version."""
+        """The key of the newest version that ``principal`` may use; otherwise, of the newest version."""
         there = self._versions.get(name, ())
         return next((one.name for one in there if visible(one.rights, principal)), name)
 

@@ -86,7 +86,7 @@ class Adapter:
         self._error: type[Exception] = pydantic.ValidationError
 
     def schema(self, mode: typing.Literal["validation", "serialization"]) -> dict[str, Any]:
-        """The JSON Schema, with its ``$defs``. Raises RegistrationError if there is none."""
+        """The JSON Schema, with its ``$defs``. Raises RegistrationError if pydantic cannot create it."""
         try:
             return self._adapter.json_schema(mode=mode)
         except Exception as error:

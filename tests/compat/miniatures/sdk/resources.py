@@ -1,4 +1,4 @@
-"""Resources, templates and prompts: what is listed, how values are converted."""
+"""Resources, templates and prompts: listing, and conversion of values."""
 
 import json
 from typing import Any

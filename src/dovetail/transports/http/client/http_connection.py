@@ -1,6 +1,6 @@
 """One HTTP/1.1 client connection: writes a request at once and parses the response as it arrives.
 
-There is no reader task. Received data goes through the parser into the current response, and the waiting
+It has no reader task. Received data goes through the parser into the current response, and the waiting
 reader is woken. A response that has arrived completely is read without waiting, and the connection is free
 for the next request immediately. If a reader does not keep up, the socket is paused (backpressure), so that
 nothing accumulates.
@@ -344,7 +344,7 @@ class HttpClientConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _why(self, answer: HttpResponse, error: Exception | None) -> TransportError:
-        """Return why there is no more data of ``answer``."""
+        """Return why ``answer`` has no more data."""
         if answer.status or self._silent:
             return self._broken("closed the connection in the middle of a response", "reset")
         if error is None:
