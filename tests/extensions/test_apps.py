@@ -8,6 +8,7 @@ import pytest
 from dovetail import App, Client, RegistrationError, Server
 from dovetail.extensions.apps import EXTENSION, HTML
 from tests.support.aio import run
+from tests.support.peer import Peer
 
 SHOWS = {"extensions": {EXTENSION: {"mimeTypes": [HTML]}}}
 PAGE = "<!DOCTYPE html><title>Sales</title>"
@@ -55,6 +56,8 @@ async def test_the_tool_names_its_page_and_the_page_says_what_it_needs() -> None
     ui = {tool["name"]: tool["_meta"]["ui"] for tool in tools}
     assert ui["year"] == {"resourceUri": "ui://sales-desk/year.html", "visibility": ["model", "app"]}
     assert ui["refresh"]["visibility"] == ["app"]
+    # Older hosts read the flat key.
+    assert {tool["_meta"]["ui/resourceUri"] for tool in tools} == {"ui://sales-desk/year.html"}
     contents = (await asked(server, "resources/read", {"uri": "ui://sales-desk/year.html"}, SHOWS))[
         "contents"
     ]
@@ -78,6 +81,17 @@ async def test_the_tool_names_its_page_and_the_page_says_what_it_needs() -> None
     listed = (await asked(server, "resources/list", {}, SHOWS))["resources"]
     assert listed[0]["mimeType"] == HTML
     assert listed[0]["_meta"]["ui"]["prefersBorder"] is True
+
+
+@run
+async def test_ping_is_answered_on_every_revision_once_there_is_an_app() -> None:
+    parent = Server("parent")
+    parent.mount(sales(), prefix="desk")
+    for server in (sales(), parent):
+        assert (await asked(server, "ping", {}, SHOWS))["resultType"] == "complete"
+        assert "result" in await Peer(server, "2025-11-25").ask("ping")
+    with pytest.raises(KeyError, match="result"):
+        await asked(Server("bare"), "ping", {}, SHOWS)
 
 
 @run

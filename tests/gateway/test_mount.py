@@ -444,6 +444,7 @@ async def test_apps_of_the_child_have_their_pages_and_what_is_for_pages_alone_is
         assert [tool.name.removeprefix("team_") for tool in tools] == ["sales", "more"]
         for tool in tools:
             page = await host.read_resource((tool.meta or {})["ui"]["resourceUri"])
+            assert (tool.meta or {})["ui/resourceUri"] == (tool.meta or {})["ui"]["resourceUri"]
             assert page.text == f"<p>{tool.name.removeprefix('team_')}</p>"
     async with Client(parent, revision=revision) as plain:
         assert [tool.name.removeprefix("team_") for tool in await plain.list_tools()] == ["sales"]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from ..model import ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..wire.codec import Codec
 from ..wire.dialects import Dialect
 from ..wire.dialects.aliases import TASK_MANAGEMENT
-from ..wire.methods import METHODS, OWN_EXTENSION, Method, methods_for
+from ..wire.methods import METHODS, NOT_REMOVED, OWN_EXTENSION, Method, methods_for
 from ..wire.revisions import REVISIONS, Revision
 
 Side = Literal["server", "client"]
@@ -65,6 +67,13 @@ class MethodRegistry:
             }
         for follow in self.on_change:
             follow()
+
+    def extend(self, name: str) -> None:
+        """Serve a method that newer revisions have dropped on those revisions too."""
+        row = replace(METHODS[name], until=NOT_REMOVED)
+        for rows in self.known.values():
+            rows.setdefault(name, row)
+        self.rebuild(self.capabilities)
 
     def advertised(self, codec: Codec) -> ServerCapabilities:
         """Return the server capabilities as advertised to clients of this revision and dialect."""

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from ..errors import RegistrationError
 from ..model import CallToolResult, ResourceContents, TextContent
-from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
+from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, FLAT_PAGE
 from ..server.input_requests.input_required import InputRequired
 from ..server.list_pages import shows_apps
 from ..server.signatures.depends import CONTEXT
@@ -96,6 +96,7 @@ class Apps(Extension):
     def attach(self, server: Server) -> None:
         """Register pages with ``server``."""
         self._server = server
+        server.dispatcher.admission.methods.extend("ping")  # hosts of pages send it on every revision
 
     def _attach(self, entry: RegisteredTool, value: Any) -> None:
         """Set the page of ``entry``, unless another version of the tool has one."""
@@ -116,7 +117,7 @@ class Apps(Extension):
             )
         definition = entry.definition
         shown = {"resourceUri": uri, "visibility": list(app.visibility)}
-        definition.meta = {**(definition.meta or {}), "ui": shown}
+        definition.meta = {**(definition.meta or {}), "ui": shown, FLAT_PAGE: uri}
         if app.fallback is not None:
             own = entry.context_parameter
             entry.call = partial(_with_fallback, entry.call, own, entry.function, app.fallback)

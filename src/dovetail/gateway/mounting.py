@@ -160,6 +160,7 @@ class Mounts(MergedLists):
             server.extensions.add_owner("task")
         if (apps := offered.extension(APPS_EXTENSION)) is not None:
             server.dispatcher.add_capability(f"extensions.{APPS_EXTENSION}", apps)
+            server.dispatcher.admission.methods.extend("ping")
         if (skills := offered.extension(SKILLS_EXTENSION)) is not None:
             offer_skills(server, self, skills)
         self._own_methods.adopt(self.mounts)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ..errors import RegistrationError
 from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
+from ..model.meta import FLAT_PAGE
 from ..server.composition import NAME_LENGTH
 from ..shapes import is_object
 from ..wire.dialects.contents import LINK
@@ -107,15 +108,17 @@ class Naming:
         if kind == "templates":
             return replace(inner, uri_template=self.uri(inner.uri_template))
         found = replace(inner, name=self.renamed(kind, inner.name))
-        if (
-            kind == "tools"
-            and inner.meta
-            and isinstance(ui := inner.meta.get("ui"), dict)
-            and "resourceUri" in ui
-        ):
-            page = self.uri(str(cast("dict[str, Any]", ui)["resourceUri"]))
-            found.meta = {**inner.meta, "ui": {**ui, "resourceUri": page}}
+        if kind == "tools" and inner.meta:
+            found.meta = self._with_page(inner.meta)
         return found
+
+    def _with_page(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """Return the ``_meta`` of a tool with the outer URI of its page."""
+        ui, flat = meta.get("ui"), meta.get(FLAT_PAGE)
+        if isinstance(ui, dict) and "resourceUri" in ui:
+            nested = cast("dict[str, Any]", ui)
+            meta = {**meta, "ui": {**nested, "resourceUri": self.uri(str(nested["resourceUri"]))}}
+        return {**meta, FLAT_PAGE: self.uri(flat)} if isinstance(flat, str) else meta
 
     def result(self, result: Any) -> Any:
         """Return a result with outer URIs: of contents that were read, and of links in content."""

@@ -17,6 +17,8 @@ TASKS_EXTENSION: Final = PREFIX + "tasks"
 SKILLS_EXTENSION: Final = PREFIX + "skills"
 APPS_EXTENSION: Final = PREFIX + "ui"
 APP_MIME_TYPE: Final = "text/html;profile=mcp-app"
+FLAT_PAGE: Final = "ui/resourceUri"
+"""The URI of the page of a tool, for hosts that do not read ``ui.resourceUri``."""
 """MCP Apps, UI Resource Format: ``mimeType`` MUST be this one."""
 
 IDEMPOTENCY_EXTENSION: Final = "io.dovetail/idempotency"
