@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, rest: list[str], http: dict[str, Any]) -> i
     serving = ServeOptions(transport="stdio", host=options.host or "127.0.0.1", port=port, uds=options.uds)
     serving.certfile, serving.keyfile = options.certfile, options.keyfile
     serving.allow_anonymous, serving.json = options.allow_anonymous, options.json
-    serving.http = {name: http[name] for name in _SERVED_BY_ASGI}
+    serving.http = {name: http[name] for name in _SERVED_BY_ASGI if name in http}
     if options.http or options.sse:
         serving.transport = "sse" if options.sse else "http"
     elif options.unix:

@@ -50,8 +50,6 @@ TASK_NOTES: Final = 1.0
 
 log = logging.getLogger("dovetail.server")
 
-_NO_WISH: Final = Wish()
-
 
 class TaskRunner:
     """The tasks of one server."""
