@@ -65,9 +65,13 @@ def first_frame(text: str) -> str:
     return Path(found[1]).name
 
 
-def test_the_exception_of_a_tool_is_shown_once_and_from_the_authors_file(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(TOOL)
-    done = command(tmp_path, "call", "shop.py", "work", "x=0")
+@pytest.mark.parametrize(
+    "target", ["shop.py", "{folder}/shop.py", "{python} {folder}/shop.py", "{python} shop.py"]
+)
+def test_the_exception_of_a_tool_is_shown_once_and_from_the_authors_file(target: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(f"{TOOL}\nif __name__ == '__main__':\n    server.run()\n")
+    words = target.format(folder=tmp_path, python=sys.executable)
+    done = command(tmp_path, "call", words, "work", "x=0")
     assert done.returncode == 1
     assert first_frame(done.stderr) == "shop.py"
     assert "in helper" in done.stderr
@@ -120,14 +124,20 @@ def test_a_missing_await_is_reported_with_the_name_of_the_method(
 @pytest.mark.parametrize("text", [IMPORT, LIFESPAN], ids=["import", "lifespan"])
 @pytest.mark.parametrize(
     "words",
-    [("call", "shop.py", "x"), ("list", "shop.py:server"), ("doctor", "shop.py"), ("run", "shop.py")],
+    [
+        ("call", "shop.py", "x"),
+        ("list", "shop.py:server"),
+        ("doctor", "shop.py"),
+        ("run", "shop.py"),
+        ("run", "{folder}/shop.py"),
+    ],
     ids=" ".join,
 )
 def test_a_server_that_cannot_start_is_explained_once(
     tmp_path: Path, words: tuple[str, ...], text: str
 ) -> None:
     (tmp_path / "shop.py").write_text(text)
-    done = command(tmp_path, *words)
+    done = command(tmp_path, *(word.format(folder=tmp_path) for word in words))
     assert done.returncode == 1
     assert first_frame(done.stderr) == "shop.py"
     assert (done.stdout + done.stderr).count("LookupError: no such table") == 1

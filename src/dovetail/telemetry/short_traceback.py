@@ -11,6 +11,8 @@ from typing import Final
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 _STDLIB: Final = os.path.dirname(os.__file__) + os.sep
 _INSTALLED: Final = ("site-packages", "dist-packages")
+_SCRIPTS: Final = os.path.dirname(sys.executable)
+"""The directory of console scripts."""
 
 
 def short_traceback(error: BaseException) -> str:
@@ -36,7 +38,9 @@ def _fold(found: traceback.TracebackException) -> None:
 
 
 def _is_library(file: str) -> bool:
-    """Return whether ``file`` is part of this package, of Python, or of the script that starts them."""
-    if file.startswith((_PACKAGE, "<frozen", "uvloop/")) or file == sys.argv[0]:
+    """Return whether ``file`` is part of this package, of Python, or a console script that starts them."""
+    if file.startswith((_PACKAGE, "<frozen", "uvloop/")):
+        return True
+    if os.path.dirname(file) == _SCRIPTS or os.path.basename(file) == "dovetail":
         return True
     return file.startswith(_STDLIB) and not any(name in file for name in _INSTALLED)

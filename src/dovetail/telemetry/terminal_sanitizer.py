@@ -6,6 +6,7 @@ from typing import Any
 
 _STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control and format characters, including those for bidirectional text, unpaired surrogates, and line separators."""
+_LINE = "%(asctime)s %(levelname)s %(message)s"
 _HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
@@ -42,5 +43,10 @@ class _LogFormatter(logging.Formatter):
 def log_to_stderr(level: str = "warning") -> None:
     """Send log messages to stderr, made `printable`, because they can contain texts of peers."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(stderr_formatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def stderr_formatter() -> logging.Formatter:
+    """Return the format of log messages on stderr."""
+    return _LogFormatter(_LINE)

@@ -186,6 +186,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
             # From here on only leftover user code can block: tasks that ignore their cancellation.
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
+    format_unconfigured_logs()
     try:
         asyncio.run(supervised())
     except Exception as error:
@@ -196,6 +197,21 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
     finally:
         watchdog.cancel()
     return stops[0].status
+
+
+class _UnconfiguredLogs(logging.Formatter):
+    """Formats what a program that has not configured logging prints. It loads with the first message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from ..telemetry.terminal_sanitizer import stderr_formatter
+
+        return stderr_formatter().format(record)
+
+
+def format_unconfigured_logs() -> None:
+    """Give the warnings of a program that has not configured logging a time, a level and short tracebacks."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_UnconfiguredLogs())
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -20,7 +20,7 @@ from ...drivers.thread_pool import DaemonExecutor, ThreadPool
 from ...errors import DovetailError
 from ...settings import HttpOptions
 from ..bind_address import BindAddress, print_line
-from ..main_loop import STOPPING, ShutdownTimes, Signals, Stop, Watchdog, fast_loop
+from ..main_loop import STOPPING, ShutdownTimes, Signals, Stop, Watchdog, fast_loop, format_unconfigured_logs
 from .server.app import HttpApp, reserved_paths
 from .server.ended_sessions import EndedSessions
 from .server.http_exchange import HttpService
@@ -162,6 +162,7 @@ def _run_process(
         asyncio.get_running_loop().set_default_executor(DaemonExecutor(threads))
         return await HttpServer(app, address, bound).run(ready, stopping, watchdog=watchdog, worker=worker)
 
+    format_unconfigured_logs()
     try:
         with asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
