@@ -16,6 +16,7 @@ from dovetail.auth import AnyOf, ApiKeys, InvalidToken, JwtVerifier, StaticToken
 from dovetail.auth.core.challenge import read
 from dovetail.errors import DovetailError, ProtocolError
 from tests.support.aio import run
+from tests.support.process import CLI
 from tests.support.rawclient import MODERN
 from tests.support.schemas import REVISIONS
 from tests.support.waiting import HANG
@@ -453,3 +454,26 @@ async def test_a_bad_key_and_an_expired_token_have_their_own_kinds(code: int) ->
         body = json.dumps(request("tools/list")).encode()
         answer = await Web(site).ask("POST", legacy_headers("2025-11-25") | headers, body)
         assert (answer.status, json.loads(answer.body)["error"]["code"]) == (401, code)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_client_without_a_token_learns_what_to_set(revision: str) -> None:
+    server = Server("closed", auth=StaticTokens({"secret": Principal("ann")}))
+    async with served(server) as site:
+        with pytest.raises(DovetailError, match='requires authorization: set auth="oauth" or a token'):
+            async with Client(f"http://127.0.0.1:{site.port}/mcp", revision=revision):
+                pass
+
+
+@run
+async def test_the_commands_say_how_to_use_a_server_with_static_tokens() -> None:
+    server = Server("closed", auth=StaticTokens({"secret": Principal("ann")}))
+    async with served(server) as site:
+        for command, said in (("login", "the server has no OAuth"), ("doctor", "--auth TOKEN")):
+            process = await asyncio.create_subprocess_exec(
+                *CLI, command, f"http://127.0.0.1:{site.port}/mcp",
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+            out, _ = await process.communicate()
+            assert said in out.decode()

@@ -115,9 +115,23 @@ async def examine(target: str, connect: Connect, steps: Steps | None = None) -> 
     return found
 
 
+_REFUSED: Final = frozenset(
+    {
+        "authentication_failed",
+        "authorization_failed",
+        "invalid_token",
+        "token_expired",
+        "insufficient_permissions",
+    }
+)
+"""The kinds of errors of a server that runs and refuses the caller."""
+
+
 def _advice(target: str, error: DovetailError) -> str:
     if isinstance(error, TransportError) and error.cause == "tls":
         return "clients refuse it too: see the TLS finding below"
+    if error.kind in _REFUSED:
+        return "give a token that the server accepts with --auth TOKEN or DOVETAIL_TOKEN, or run: dovetail login URL"
     if "://" in target:
         return "start the server, check its log, and check the URL"
     return "run the command yourself: it must start, and write only messages to stdout"

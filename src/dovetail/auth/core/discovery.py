@@ -141,7 +141,11 @@ def choose_issuer(found: ProtectedResource, known: Sequence[str]) -> str:
     """
     issuers = (found.authorization_servers or [])[:AUTHORIZATION_SERVERS]
     if not issuers:
-        raise AuthError("the protected resource metadata names no authorization_servers", fault="server")
+        raise AuthError(
+            "the server has no OAuth: its protected resource metadata names no authorization_servers",
+            fault="server",
+            advice="ask its operator for a token, and pass it with auth=TOKEN, --auth TOKEN or DOVETAIL_TOKEN",
+        )
     return next((issuer for issuer in issuers if issuer in known), issuers[0])
 
 

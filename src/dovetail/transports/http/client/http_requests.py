@@ -151,8 +151,9 @@ def refusal_reason(status: int, challenge: str | None) -> str | None:
     return None
 
 
+AUTHORIZATION_ADVICE: Final = 'the server requires authorization: set auth="oauth" or a token'
 _ADVICE = {
-    401: ' (the server requires authorization: set auth="oauth" or a token)',
+    401: f" ({AUTHORIZATION_ADVICE})",
     403: " (the authorization is not sufficient)",
     404: " (check the path of the URL)",
     406: " (it accepts neither JSON nor an event stream)",

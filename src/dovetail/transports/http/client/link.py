@@ -30,6 +30,7 @@ from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
 from .http_requests import (
+    AUTHORIZATION_ADVICE,
     ERROR_EXCERPT,
     OriginRequests,
     excerpt,
@@ -262,6 +263,8 @@ class StreamableLink(HttpLink):
         if error is not None:
             # Whatever the status, a JSON-RPC error is more specific. Servers that refuse early send no id.
             reason = refusal_reason(response.status, response.headers.get("WWW-Authenticate"))
+            if reason is None and response.status == 401:
+                reason = AUTHORIZATION_ADVICE
             if reason is not None and reason not in error.message:
                 error.message = f"{error.message}: {reason}"
                 error.args = (error.message,)
