@@ -484,6 +484,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"version": 2}, "the version of a tool must be a string, not 2"),
     ({"deprecated": 1}, "the deprecated of a tool must be True or a sentence, not 1"),
     ({"icons": "https://x.example/a.png"}, "the icons of a tool must be a list of icons"),
+    ({"icons": [5]}, "the icons of a tool must be a list of icons"),
 ]
 
 
@@ -511,7 +512,7 @@ def test_options_of_resources_and_prompts_have_types_too() -> None:
         return ""
 
     wrong: dict[str, Any]
-    for wrong in ({"timeout": "3"}, {"tags": "x"}, {"mime_type": 3}, {"size": "big"}):
+    for wrong in ({"timeout": "3"}, {"tags": "x"}, {"mime_type": 3}, {"size": "big"}, {"cache_scope": "x"}):
         with pytest.raises(RegistrationError, match=f"the {next(iter(wrong))} of"):
             server.resource("x://y", **wrong)(work)
     with pytest.raises(RegistrationError, match="the tags of"):

@@ -378,6 +378,7 @@ def test_what_is_no_verifier_and_no_store_is_refused_at_once(options: dict[str, 
     [
         ("limits", 3), ("limits", {"tasks": 1}), ("middleware", 3), ("dialect", 3), ("revisions", 3), ("icons", 3),
         ("seal_keys", 3), ("tasks", 3), ("clock", 3), ("version", 3), ("page_size", "x"), ("timeout", "x"),
+        ("instructions", 5), ("title", 5), ("ttl_ms", "x"), ("mask_errors", "no"), ("strict", 1), ("lifespan", 5),
     ],
 )  # fmt: skip
 def test_a_parameter_of_the_wrong_kind_is_named_with_what_it_takes(name: str, wrong: Any) -> None:

@@ -61,7 +61,11 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound=Callable[..., Any])
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(("name", "version"), (str, "a string")),
+    **dict.fromkeys(
+        ("instructions", "title", "description", "website_url"), (str | None, "a string, or None")
+    ),
     **dict.fromkeys(("page_size", "timeout"), (int | float | None, "a number, or None")),
+    **dict.fromkeys(("ttl_ms", "state_lifetime"), (int | float, "a number")),
     "dialect": (str | Dialect, "the name of a dialect"),
     "limits": (Limits | None, "Limits(…)"),
     "http": (HttpOptions | None, "HttpOptions(…)"),
@@ -71,8 +75,13 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "middleware": (Iterable, "a list of middleware"),
     "extensions": ((list, tuple), "a list of extensions"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
-    "text": (bool, "True or False"),
-    "strict_arguments": (bool, "True or False"),
+    "lifespan": (
+        (Callable, Sequence, type(None)),
+        "a function that makes a context manager, or a list of them",
+    ),
+    **dict.fromkeys(
+        ("text", "strict", "strict_arguments", "mask_errors", "client_workarounds"), (bool, "True or False")
+    ),
     "clock": (Callable, "a function that returns the time"),
 }
 

@@ -221,6 +221,10 @@ def _check_kinds(options: Mapping[str, Any], what: str) -> None:
             wrong = kind is not bool and kind is not object
         if option == "tags" and not wrong:
             wrong = not all(isinstance(each, str) for each in cast("Collection[Any]", value))
+        elif option == "cache_scope" and value not in ("public", "private"):
+            wrong, wanted = True, '"public" or "private"'
+        elif option == "icons" and not wrong:
+            wrong = not all(isinstance(each, Icon | Mapping) for each in cast("Collection[Any]", value))
         if wrong:
             raise RegistrationError(f"the {option} of {what} must be {wanted}, not {_shown(value)}")
     for name in options.get("annotations") or ():
