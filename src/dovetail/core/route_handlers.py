@@ -69,6 +69,8 @@ class CustomRoute(Struct, frozen=True, eq=False):
     """Authentication is required, if the server has a verifier."""
     max_body_bytes: int | None = None
     """The largest body; None: `Limits.max_message_bytes`."""
+    public: bool = False
+    """Pages of any origin may call it. It has nothing but public data, and sets its CORS headers."""
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the path parameters if ``path`` matches, else None."""

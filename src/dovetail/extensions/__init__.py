@@ -1,8 +1,9 @@
 """Extensions of the protocol, for ``Server(extensions=[…])`` and ``Client(extensions=[…])``.
 
 `Extension` in `base` is the class of all of them. `apps` has MCP Apps (tools whose results a host shows as a page),
-`events` tells clients what has happened, `idempotency` runs calls with a key once, `skills` serves skills from folders
-and from code, `tasks` has tools that run as tasks. A name is loaded when it is first used.
+`events` tells clients what has happened, `idempotency` runs calls with a key once, `server_card` publishes where a
+server is reached, `skills` serves skills from folders and from code, `tasks` has tools that run as tasks. A name is
+loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .events.webhook_receiver import WebhookReceiver
     from .events.webhook_sender import Webhooks
     from .idempotency import Idempotency
+    from .server_card import ServerCard
     from .skills import Skill, Skills
     from .tasks import Tasks
 
@@ -32,6 +34,7 @@ __all__ = [
     "Extension",
     "ExtensionMethod",
     "Idempotency",
+    "ServerCard",
     "Skill",
     "Skills",
     "Tasks",
@@ -49,6 +52,7 @@ _HOMES: Final = {
     "Extension": "base",
     "ExtensionMethod": "base",
     "Idempotency": "idempotency",
+    "ServerCard": "server_card",
     "Skill": "skills",
     "Skills": "skills",
     "Tasks": "tasks",

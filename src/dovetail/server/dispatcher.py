@@ -225,8 +225,10 @@ class Dispatcher:
         """Set some limits; call it before the server starts."""
         self.limits = replace(self.limits, **members)
 
-    def add_route(self, path: str, methods: Collection[str], *, auth: bool) -> Callable[[H], H]:
-        """`Server.route`."""
+    def add_route(
+        self, path: str, methods: Collection[str], *, auth: bool, public: bool = False
+    ) -> Callable[[H], H]:
+        """`Server.route`; ``public`` lets pages of all origins call it."""
         from ..core.route_handlers import CustomRoute, RouteTable  # most servers have none
 
         if self.routes is None:
@@ -234,7 +236,8 @@ class Dispatcher:
         routes = self.routes
 
         def add(handler: H) -> H:
-            routes.add(CustomRoute(path, handler, frozenset(name.upper() for name in methods), auth))
+            wanted = frozenset(name.upper() for name in methods)
+            routes.add(CustomRoute(path, handler, wanted, auth, public=public))
             return handler
 
         return add

@@ -161,7 +161,7 @@ class HttpApp:
         from .custom_routes import CustomRoutes  # loaded with the first path that the app does not have
 
         return CustomRoutes(
-            self.service, self.identity, doors=self._doors, enter=self._admitted, read=self._read
+            self.service, self.identity, doors=self._doors, enter=self._enter, read=self._read
         )
 
     async def handle(self, exchange: Exchange) -> None:
@@ -297,23 +297,31 @@ class HttpApp:
     def _wanted(self) -> int:
         return JSON if self.options.json_only else JSON | EVENTS
 
-    async def _admitted(self, exchange: Exchange, methods: str = guards.METHODS) -> bool:
-        """Check the caller. Returns False if the request was refused."""
+    async def _admitted(
+        self, exchange: Exchange, methods: str = guards.METHODS, *, public: bool = False
+    ) -> bool:
+        """Check the caller. Returns False if the request was refused. Pages of all origins may call what is public."""
         headers = exchange.headers
-        refusal = self._guard.refusal(exchange.local, headers)
+        check = self._guard.host_refusal if public else self._guard.refusal
+        refusal = check(exchange.local, headers)
         if refusal is not None:
             await self._refuse(exchange, ProtocolError("access_denied", refusal), 403)
             return False
         origin = headers.get("origin")
-        if self.options.cors and origin is not None and self._guard.allows_origin(origin):
+        cors = self.options.cors and not public
+        if cors and origin is not None and self._guard.allows_origin(origin):
             exchange.extra = guards.permission(origin)
         if self.state.draining:
             await self._refuse(exchange, ShuttingDown(), 503)
             return False
-        if exchange.method == "OPTIONS" and self.options.cors:
+        if exchange.method == "OPTIONS" and cors:
             await exchange.answer(204, headers=guards.preflight(headers, methods))
             return False
         return True
+
+    async def _enter(self, exchange: Exchange, methods: str, public: bool) -> bool:
+        """`_admitted`, for custom routes."""
+        return await self._admitted(exchange, methods, public=public)
 
     # --- the endpoint ---------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class CustomRoutes:
         identity: CallerIdentity,
         *,
         doors: Sequence[tuple[Any, AddressCheck]],
-        enter: Callable[[Exchange, str], Awaitable[bool]],
+        enter: Callable[[Exchange, str, bool], Awaitable[bool]],
         read: Callable[[Exchange, int | None], Awaitable[bytes | None]],
     ) -> None:
         self._service = service
@@ -60,7 +60,8 @@ class CustomRoutes:
     async def _route(self, found: Found, exchange: Exchange) -> bool:
         served = {name for route, _ in found for name in route.methods}
         methods = ", ".join(sorted(served | {"HEAD"} if "GET" in served else served))
-        if not await self._enter(exchange, methods):
+        public = all(route.public for route, _ in found)
+        if not await self._enter(exchange, methods, public):
             return False
         chosen = _chosen(found, exchange.method)
         if chosen is None:

@@ -67,7 +67,11 @@ class Guard:
 
         ``local`` is the address its connection came in on.
         """
-        return self._host_problem(headers.get("host"), local) or self.page_refusal(local, headers)
+        return self.host_refusal(local, headers) or self.page_refusal(local, headers)
+
+    def host_refusal(self, local: str, headers: Mapping[str, str]) -> str | None:
+        """Why a request is refused because of its Host; any page may send it."""
+        return self._host_problem(headers.get("host"), local)
 
     def page_refusal(self, local: str, headers: Mapping[str, str]) -> str | None:
         """Why a request is refused because of the page that sent it; its Host is not checked."""
