@@ -30,7 +30,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"json_schema"}),
     frozenset({"model"}),
     frozenset({"wire"}),
-    frozenset({"codec", "core"}),
+    frozenset({"core"}),
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "middleware", "auth", "stores", "telemetry", "extensions", "cluster"}),
     frozenset({"gateway", "openapi", "manifest", "refusals", "sync"}),
