@@ -218,7 +218,15 @@ ANSWERED = {
     "WorkerLost",
 }
 """What a server makes an answer of before anybody could catch it, or what has a name above among its bases."""
-TERMINAL = ("auth.commands", "cli", "compat", "inspector", "gateway.trust", "middleware.audit")
+TERMINAL = (
+    "auth.commands",
+    "cli",
+    "compat",
+    "inspector",
+    "integrations",
+    "gateway.trust",
+    "middleware.audit",
+)
 """Where errors are raised to be said at a terminal, and the names of other libraries."""
 
 

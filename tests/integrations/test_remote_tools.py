@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pydoc
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+import dovetail
 from dovetail import Client, Image, ResourceLink, Server, sync
 from dovetail.errors import DovetailError, RegistrationError, StateError, ToolError
 from dovetail.integrations import FRAMEWORKS, remote_tools
@@ -163,6 +165,19 @@ def test_a_framework_that_is_not_installed_is_named_with_its_command(framework: 
     with pytest.raises(DovetailError, match="pip install") as caught:
         __import__(f"dovetail.integrations.{framework}")
     assert caught.value.kind == "missing_extra"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_attribute_of_a_framework_that_is_not_installed_says_it_in_one_line(framework: str) -> None:
+    with pytest.raises(DovetailError, match=r"needs the module \S+: pip install --upgrade \S+$") as caught:
+        getattr(dovetail.integrations, framework)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(dovetail.integrations, framework)
+
+
+def test_the_package_lists_its_frameworks_and_has_a_help_page() -> None:
+    assert set(FRAMEWORKS) < set(dir(dovetail.integrations))
+    assert "langchain" in pydoc.render_doc(dovetail.integrations)
 
 
 def test_add_tools_takes_functions_and_names_what_it_cannot_take() -> None:

@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
     if name in FRAMEWORKS:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*FRAMEWORKS, "FRAMEWORKS"]

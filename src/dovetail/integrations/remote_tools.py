@@ -34,6 +34,13 @@ NAME_CHARACTERS: Final = "a-zA-Z0-9_-"
 NAME_LENGTH: Final = 64
 
 
+class MissingFramework(DovetailError, AttributeError):
+    """A framework is not installed.
+
+    It is an `AttributeError` too, so that ``help(dovetail.integrations)`` and ``hasattr`` skip the module.
+    """
+
+
 class Part(Struct, frozen=True):
     """One content block of a result, in plain values."""
 
@@ -219,7 +226,7 @@ def framework(module: str, package: str) -> Any:
     """A module of a framework.
 
     Raises:
-        DovetailError: ``package`` is not installed.
+        MissingFramework: ``package`` is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -227,7 +234,7 @@ def framework(module: str, package: str) -> Any:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         message = f"this integration needs the module {module}: {install_package(f'--upgrade {package}')}"
-        raise DovetailError(message, kind="missing_extra") from error
+        raise MissingFramework(message, kind="missing_extra") from error
 
 
 def blocking(

@@ -163,6 +163,17 @@ async def theirs(program: Any, transport: str, *target: str) -> None:
         ):
             key = f"{program.__name__} over {transport}"
             await check_cancellation(program, tools, key, stops=program.THEIRS_CANCELS == "the server")
+        if transport not in program.THEIRS_FORGETS:
+            async with program.theirs(transport, target) as others:
+                await check_two(program, tools, named(program, others), apart=transport == "stdio")
+
+
+async def check_two(program: Any, one: dict[str, Any], two: dict[str, Any], *, apart: bool) -> None:
+    """Two connections at once: each tool calls its server. On stdio each server is a process."""
+    calls = [program.call(tools["process"], {}) for tools in (one, two) for _ in range(3)]
+    texts = [outcome.text for outcome in await asyncio.gather(*calls)]
+    assert len(set(texts[:3])) == len(set(texts[3:])) == 1, texts
+    assert (texts[0] != texts[3]) == apart, texts
 
 
 async def compat(program: Any, transport: str, *target: str) -> None:
