@@ -222,7 +222,11 @@ async def test_who_may_scrape() -> None:
         assert (await web.ask("POST", mine, b"", path="/metrics")).status == 405
         page = await web.ask("GET", {**mine, "Origin": "https://evil.example"}, path="/metrics")
         assert page.status == 403
-        rebound = await web.ask("GET", {**mine, "Host": "evil.example"}, path="/metrics")
+        for status, headers in ((200, mine), (401, {})):  # scrapers use the IP address of the machine
+            found = await web.ask("GET", {**headers, "Host": "10.1.2.3:8000"}, path="/metrics")
+            assert found.status == status
+    async with served(shop(), metrics=True) as site:
+        rebound = await Web(site).ask("GET", {"Host": "evil.example"}, path="/metrics")
         assert rebound.status == 403
 
 

@@ -18,6 +18,8 @@ class Scraping:
 
     A scraper sends the metrics token, if there is one. Without it a protected server takes any token that it accepts
     for calls; ``metrics_token=""`` lets every scraper in.
+
+    Scrapers use the IP address of a machine as `Host`. So `Host` is not checked if there is a token: no page knows it.
     """
 
     def __init__(
@@ -35,7 +37,8 @@ class Scraping:
 
     async def answer(self, exchange: Exchange) -> bool:
         headers = exchange.headers
-        refusal = self._guard.refusal(exchange.local, headers)
+        check = self._guard.page_refusal if self._token else self._guard.refusal
+        refusal = check(exchange.local, headers)
         given = headers.get("authorization", "").encode()
         if refusal is not None:
             await exchange.answer(403, f"{refusal}\n".encode(), kind=TEXT_TYPE)
