@@ -50,7 +50,7 @@ coverage: setup  ## how much of each module `make test` reaches, also in the pro
 	$(BIN)/python -m coverage report
 
 peers: setup     ## install the other implementations the tests talk to, each in an environment of its own
-	@scripts/peers.sh sdk fastmcp minimcp node
+	@scripts/peers.sh sdk fastmcp minimcp node pyodide modal
 	@scripts/compat_envs.sh
 
 frameworks: setup ## install the agent frameworks of docs/frameworks.md, each in an environment of its own

@@ -2,7 +2,8 @@
 # usage: peers.sh NAME… — install other implementations of the protocol under .peers/NAME.
 #   sdk       the official Python SDK        fastmcp   FastMCP 4
 #   minimcp   MiniMCP with the SDK it needs  node      TypeScript client, Inspector, server-everything, the
-#                                                      conformance suite, and Node 22 where the machine's is older
+#                                                      conformance suite, Pyodide, and Node 22 where the machine's is older
+#   modal     the library of Modal           pyodide   msgspec for Pyodide, as pip unpacks it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quiet=--quiet
@@ -23,6 +24,12 @@ for name in "$@"; do
   [ "$(cat ".peers/$name/.ready" 2>/dev/null || true)" = "$want" ] && continue
   echo "installing $name" >&2
   rm -rf ".peers/$name"
+  if [ "$name" = pyodide ]; then
+    "$(readlink -f .venv/bin/python)" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+      --only-binary :all: --platform pyemscripten_2026_0_wasm32 --python-version 3.14 --target ".peers/$name" -r "requirements/peers/$name.txt"
+    printf '%s\n' "$want" >".peers/$name/.ready"
+    continue
+  fi
   "$(readlink -f .venv/bin/python)" -m venv ".peers/$name"
   ".peers/$name/bin/python" -m pip install ${quiet:+"$quiet"} --disable-pip-version-check --no-deps --require-hashes -r "requirements/peers/$name.txt"
   printf '%s\n' "$want" >".peers/$name/.ready"

@@ -43,8 +43,13 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     "page",
-    # These are run by test_tutorial.py and by frameworks/test_frameworks.py.
-    [page for page in PAGES if page.name not in ("tutorial.md", "frameworks.md")],
+    # These are run by test_tutorial.py, frameworks/test_frameworks.py, and the tests in deploy/.
+    [
+        page
+        for page in PAGES
+        if page.name not in ("tutorial.md", "frameworks.md", "going-to-production.md")
+        and page.parent.name != "deploy"
+    ],
     ids=lambda page: page.name,
 )
 def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ TARGETS: Final = {
     ),
     "lambda": Target("sam build && sam deploy --guided"),
     "cloud-run": Target("gcloud run services replace service.yaml"),
-    "workers": Target("uv run pywrangler dev", source="src/", without=("Dockerfile",)),
+    "workers": Target("uv run pywrangler dev", source="src/", without=("Dockerfile", ".dockerignore")),
 }
 
 
