@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, Refusal, Server, ToolError
+from dovetail.extensions import EventsClient
 from tests.examples.loading import EXAMPLES, example
 from tests.support.aio import run
 from tests.support.waiting import HANG
@@ -349,6 +350,26 @@ async def test_a_poll_has_a_page_and_a_text_fallback() -> None:
         assert voted.data == {"question": "Tea?", "votes": {"yes": 1, "no": 0}}
         assert "no choice" in await said(client, "vote", choice="perhaps")
         assert "two to ten" in await said(client, "ask", question="?", choices=["a", "a"])
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_a_watched_folder_reports_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCH_ROOT", str(tmp_path))
+    monkeypatch.setenv("WATCH_SECONDS", "0.01")
+    (tmp_path / "old.txt").write_text("old")
+    events = EventsClient()
+    async with (
+        Client(example("events").server, extensions=[events]),
+        events.subscribe("file.changed", {"pattern": "*.txt"}) as changes,
+    ):
+        (tmp_path / "picture.png").write_text("no text")
+        (tmp_path / "new.txt").write_text("new")
+        assert (await anext(changes)).data == {"path": "new.txt", "kind": "new"}
+        (tmp_path / "old.txt").unlink()
+        assert (await anext(changes)).data == {"path": "old.txt", "kind": "removed"}
 
 
 # --- many users --------------------------------------------------------------------------------------------------

@@ -1,19 +1,26 @@
 """`events/list` and `events/poll`: cursors, filters, errors, rights and bounds, over real sockets."""
 
 import asyncio
+import re
+from collections.abc import Iterable
+from inspect import signature as signature_of
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dovetail import Client, DovetailError, Principal, RegistrationError, Server, StateError, StoreFull
-from dovetail.extensions import Event, EventBatch, Events
-from dovetail.extensions.events.event_types import EventType
+from dovetail.extensions import Event, EventBatch, Events, EventsClient, ServerCard, Webhooks
+from dovetail.extensions.events.event_types import EventType, EventTypeOptions
 from dovetail.stores import MemoryStore, SqliteStore
 from tests.support.aio import run
 from tests.support.events import NAME, Filter, Incident, build, numbers, poll, refused, tokens
 from tests.support.waiting import until
 from tests.support.web import Web, served
+
+
+def signature(function: Any) -> list[str]:
+    return [*signature_of(function).parameters]
 
 
 class Time:
@@ -509,3 +516,24 @@ async def test_many_events_at_once_are_each_delivered_once() -> None:
             found += numbers(page)
             cursor = page["cursor"]
         assert sorted(found) == list(range(150))
+
+
+# --- the page ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("page", "first", "options"),
+    [
+        ("events.md", "option of `Events`", signature(Events)),
+        ("events.md", "option of `Events.add`", EventTypeOptions.__annotations__),
+        ("events.md", "option of `Webhooks`", Webhooks.__struct_fields__),
+        ("events.md", "option of `EventsClient`", signature(EventsClient)),
+        ("events.md", "option of `subscribe`", signature(EventsClient.subscribe)),
+        ("extensions.md", "option of `ServerCard`", signature(ServerCard)),
+    ],
+)
+def test_the_page_has_a_row_for_every_option(page: str, first: str, options: Iterable[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    table = text.partition(f"| {first} |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| [^\n]* \|$", table, re.MULTILINE)
+    assert rows == [name for name in options if name != "self"]
