@@ -251,3 +251,19 @@ def test_the_core_knows_no_io_and_no_clock() -> None:
                 if isinstance(node, ast.Import) or not node.level:
                     roots = {name.split(".")[0] for name in names}
                     assert roots <= allowed, f"{module} imports {roots - allowed}"
+
+
+@pytest.mark.parametrize("name", ["Server", "Client"])
+def test_few_modules_know_a_facade_by_its_type_alone(name: str) -> None:
+    """An import under ``TYPE_CHECKING`` hides a knot. What stands to the right of a facade imports it openly."""
+    knots = [
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for found in statements(node, lazy=True)
+        if isinstance(found, ast.ImportFrom)
+        and name in {alias.name for alias in found.names}
+        and (found.module or "").split(".")[-1] in ("", "dovetail", name.lower())
+    ]
+    assert len(knots) <= 10, knots

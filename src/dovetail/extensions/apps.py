@@ -30,6 +30,7 @@ from ..model import CallToolResult, ResourceContents, TextContent
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, FLAT_PAGE
 from ..server.input_requests.input_required import InputRequired
 from ..server.list_pages import shows_apps
+from ..server.server import Server
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
@@ -37,7 +38,6 @@ from .base import Extension
 
 if TYPE_CHECKING:
     from ..server.registry.component_tables import RegisteredTool
-    from ..server.server import Server
 
 EXTENSION: Final = APPS_EXTENSION
 HTML: Final = APP_MIME_TYPE

@@ -21,6 +21,7 @@ from ..drivers.middleware_chain import Middleware, Wrapper
 from ..errors import RegistrationError
 from ..server.registry.component_options import MARK, OPTION_OWNERS, ToolOptions, marked
 from ..server.registry.custom_methods import MethodOptions, NotificationOptions, check_name
+from ..server.server import Server
 from ..server.signatures.annotation_schemas import Schemas
 from ..server.signatures.method_signatures import MethodFunction
 from ..server.signatures.parameters import MISSING
@@ -28,7 +29,6 @@ from ..wire.methods import METHODS, Method, Reader
 
 if TYPE_CHECKING:
     from ..server.lifecycle import Enter
-    from ..server.server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 ComponentDecorator = Callable[[Any, Any], None]

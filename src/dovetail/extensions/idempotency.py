@@ -6,17 +6,13 @@ they hold for one process.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..cluster.idempotent_calls import IDEMPOTENT_RESULT_LIFETIME, IdempotentCalls
 from ..errors import RegistrationError
 from ..model.meta import IDEMPOTENCY_EXTENSION
+from ..server.server import Server
 from ..settings import checked_seconds
 from ..stores.base import Store
 from .base import Extension
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 
 class Idempotency(Extension):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ..errors import RegistrationError
 from ..server.composition import ListName
+from ..server.server import Server
 from .naming import LISTINGS_KEPT
 from .providers import ComponentList, ComponentProvider, ServerProvider
 from .selectors import KINDS, Traits
 from .transforms import View
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -28,6 +28,7 @@ from ..model import (
 from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.uri_templates import UriTemplate
+from ..server.server import Server
 from ..wire.methods import METHODS
 from .naming import LISTINGS_KEPT, relocated
 from .providers import ComponentList, own_entries
@@ -35,7 +36,6 @@ from .selectors import Traits
 from .visibility import Rules, admits
 
 if TYPE_CHECKING:
-    from ..server.server import Server
     from .transform_chain import TransformChain
 
 _RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {

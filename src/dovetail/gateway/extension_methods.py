@@ -7,7 +7,7 @@ that of the first mounted server; the others are logged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
@@ -17,12 +17,10 @@ from ..errors import RegistrationError
 from ..model.capabilities import Capabilities
 from ..model.meta import APPS_EXTENSION, IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..server.registry.custom_methods import check_name, extension_of
+from ..server.server import Server
 from ..wire.methods import NOT_REMOVED, CustomParams, Method, Reader
 from .collisions import Collisions
 from .providers import ComponentProvider, Mount, ServerProvider
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 _OURS: Final = frozenset({APPS_EXTENSION, IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION})
 """Extensions that the parent server implements for all mounted servers."""

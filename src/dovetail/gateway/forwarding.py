@@ -54,13 +54,13 @@ from ..model.meta import (
 )
 from ..server.input_requests.client_requests import PlainQuestion
 from ..server.registry.tool_versions import split
+from ..server.server import Server
 from ..wire.codec import decoder_for
 from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS, CustomParams, Method, Reader, result_type_of
 from ..wire.unknown_fields import encode_with_original, has_unknown, original_meta, without_original
 
 if TYPE_CHECKING:
-    from ..server.server import Server
     from .suspended_calls import SuspendedCall
     from .upstream import Upstream
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 
@@ -27,13 +27,11 @@ from ..model.meta import VIA
 from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.tool_versions import split
+from ..server.server import Server
 from .collisions import Collisions
 from .naming import LISTINGS_KEPT
 from .providers import ComponentList, LoopError, Mount, own_entries
 from .selectors import key_of_definition
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 LIST_TIMEOUT: Final = 10.0
 """Seconds that a list waits for one mounted server."""

@@ -7,7 +7,7 @@ limits, permissions and lists act on the resource or prompt; the result becomes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -33,11 +33,9 @@ from ..model import (
     TextContent,
     Tool,
 )
+from ..server.server import Server
 from ..wire.methods import METHODS
 from .schema_profiles import restored
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 Run = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 

@@ -21,12 +21,12 @@ from ..errors import URI_ECHO, DovetailError, ProtocolError
 from ..model.meta import SKILLS_EXTENSION
 from ..model.skills import DIRECTORY_MIME_TYPE
 from ..server.list_pages import Listing
+from ..server.server import Server
 from ..wire.methods import METHODS
 from .providers import LoopError, Mount
 
 if TYPE_CHECKING:
     from ..extensions.skills import Skills
-    from ..server.server import Server
     from .mounting import Mounts
 
 SKILL_PAGES: Final = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -17,14 +17,12 @@ from ..errors import NAME_ECHO, ProtocolError
 from ..model import ServerCapabilities
 from ..server.composition import ListName, TaskTool
 from ..server.registry.tool_versions import joined, split
+from ..server.server import Server
 from ..wire.headers import HeaderMap
 from ..wire.methods import Method
 from .naming import LISTINGS_KEPT, Naming
 from .resource_visibility import sees
 from .selectors import Traits, key_of_definition
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 CALL: Final = "call_tool"
 """The search tool that calls another tool."""

@@ -27,6 +27,7 @@ from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
 from ..server.composition import ListName, TaskTool
+from ..server.server import Server
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS, Method
 from .extension_methods import forwarded_methods
@@ -38,7 +39,6 @@ from .upstream_connections import Sharing, UpstreamConnections, UpstreamOptions
 
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
-    from ..server.server import Server
 
 UPSTREAMS_KEPT: Final = 256
 """Upstream connections of one proxy: one per principal, or half of them during a replacement. When the limit

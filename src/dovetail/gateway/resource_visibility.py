@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from ..core.channel import Call
 from ..core.rights import visible
 from ..core.subscriptions import Notifier, Subscriber
 from ..errors import ProtocolError
 from ..model import ClientCapabilities
+from ..server.server import Server
 from ..wire.revisions import newest
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 
 class SubscriptionVisibility:

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -19,11 +19,9 @@ from msgspec.structs import replace
 from ..core.channel import Call
 from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
+from ..server.server import Server
 from .providers import CALL
 from .selectors import Selection, Traits
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 SEARCHED_TEXT: Final = 4_000
 """Characters of a tool's text that are indexed."""

@@ -27,6 +27,7 @@ from ..model import CallToolResult, ListToolsResult, ResourceTemplateReference, 
 from ..server.composition import ListName
 from ..server.list_pages import Listing
 from ..server.registry.tool_versions import VERSIONS, asked_for, joined, order, split
+from ..server.server import Server
 from .collisions import Collisions, settle
 from .component_views import Components
 from .naming import LISTINGS_KEPT
@@ -40,7 +41,6 @@ from .transforms import View
 from .visibility import Rules, Visibility, admits
 
 if TYPE_CHECKING:
-    from ..server.server import Server
     from .method_tools import MethodTool, MethodTools
 
 _NONE: Final[Rules] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,13 +17,11 @@ from ..core.principal import key_of
 from ..core.subscriptions import LIST_KINDS, PublishedChange
 from ..errors import StateError
 from ..server.handles import SESSION_STATE_SECONDS, owner, session_folder
+from ..server.server import Server
 from ..stores.base import Store
 from ..stores.versioned_records import VersionedRecords
 from .naming import LISTINGS_KEPT
 from .selectors import Selection, Traits, may_mean
-
-if TYPE_CHECKING:
-    from ..server.server import Server
 
 RULES_KEPT: Final = 100
 """Rules of one session or principal."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
+from ..client import Client
 from ..errors import DovetailError
-
-if TYPE_CHECKING:
-    from ..client import Client
 
 FORMAT: Final = 1
 LOCK_BYTES: Final = 64 << 20

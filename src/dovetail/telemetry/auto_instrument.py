@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
+from ..server import Server
 
 if TYPE_CHECKING:
-    from ..server import Server
     from ..settings import HttpOptions
 
 _VARIABLES: Final = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")

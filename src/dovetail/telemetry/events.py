@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
 
@@ -34,9 +34,7 @@ from ..core.channel import Session
 from ..drivers.middleware_chain import Middleware, Next, Request, admission_of, subject_of
 from ..errors import DovetailError, RemoteProtocolError
 from ..middleware.call_outcome import code_of, of_error, of_result
-
-if TYPE_CHECKING:
-    from ..server import Server
+from ..server import Server
 
 log = logging.getLogger("dovetail.events")
 

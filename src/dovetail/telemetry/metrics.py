@@ -27,12 +27,12 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import NAME_ECHO, DovetailError, RemoteProtocolError
 from ..middleware.call_outcome import Outcome, code_of, of_error, of_result
 from ..model import CallToolResult
+from ..server import Server
 from .exposition import write
 from .metric_definitions import BUCKETS, FAMILIES, NAMES
 from .shared_registry import OTHER, Labels, Numbers, Registry, enter, gather, merge
 
 if TYPE_CHECKING:
-    from ..server import Server
     from .events import TelemetryEvent
 
 log = logging.getLogger("dovetail.metrics")

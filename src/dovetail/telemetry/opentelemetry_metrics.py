@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from opentelemetry import metrics
 
+from ..server import Server
 from .metric_definitions import FAMILIES, MetricFamily
 from .metrics import Metrics
 from .tracing import SCOPE, is_set
-
-if TYPE_CHECKING:
-    from ..server import Server
 
 
 def export(server: Server) -> None:

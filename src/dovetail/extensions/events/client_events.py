@@ -14,10 +14,11 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from msgspec import UNSET, Struct, field
 
+from ...client.client import Client
 from ...errors import (
     CapabilityError,
     DovetailError,
@@ -41,9 +42,6 @@ from .event_model import (
 )
 from .webhook_receiver import WebhookMessage, WebhookReceiver
 from .webhook_signatures import new_secret
-
-if TYPE_CHECKING:
-    from ...client.client import Client
 
 log = logging.getLogger("dovetail.client")
 

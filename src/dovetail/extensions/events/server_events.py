@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from ...core.rights import visible
 from ...errors import ProtocolError, RegistrationError, StateError
 from ...server.context import Context
+from ...server.server import Server
 from ...stores.quotas import quota_owner
 from ..base import Extension, ExtensionMethod
 from .event_feeds import LogFeed, SourceFeed
@@ -46,7 +47,6 @@ from .webhook_subscriptions import WebhookSubscriptions
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
-    from ...server.server import Server
 
 LIST_PAGE: Final = 100
 """Event types of one page."""

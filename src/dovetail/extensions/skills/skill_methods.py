@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import Final, Unpack
 from urllib.parse import unquote
 
 from msgspec import Raw, Struct
@@ -29,12 +29,10 @@ from ...model.skills import DIRECTORY_MIME_TYPE
 from ...server.list_pages import Listing
 from ...server.registry.component_options import ResourceOptions, RightOptions
 from ...server.resource_readers import is_text
+from ...server.server import Server
 from ..base import Extension
 from .in_code import Skill
 from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, read_file
-
-if TYPE_CHECKING:
-    from ...server.server import Server
 
 log = logging.getLogger("dovetail.server")
 

@@ -42,6 +42,7 @@ from ...server.composition import TaskTool
 from ...server.list_pages import open_cursor, page_size, seal_cursor
 from ...server.registry.component_options import TaskSupport
 from ...server.registry.component_tables import RegisteredTool
+from ...server.server import Server
 from ...settings import checked_seconds
 from ...stores.base import Store
 from ...wire.dialects.dialect import REASON, error_from_wire
@@ -52,7 +53,6 @@ from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
-    from ...server.server import Server
 
 LONGEST_REASON: Final = 1024
 """The maximum length of a cancellation reason."""
