@@ -167,3 +167,21 @@ async def test_an_approval_of_a_policy_uses_the_same_page() -> None:
             await client.call_tool("pay")
         await answer(site, asked.value.message, "yes")
         assert (await client.call_tool("pay")).text == "paid"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("prefix", ["far", None])
+@run
+async def test_the_page_of_a_mounted_server_is_served_by_the_server_around_it(
+    prefix: str | None, depth: int
+) -> None:
+    server, tool = build(), "delete"
+    for _ in range(depth):
+        whole = Server("whole")
+        whole.mount(server, prefix=prefix)
+        server, tool = whole, f"{prefix}_{tool}" if prefix else tool
+    async with served(server) as site, Client(f"http://127.0.0.1:{site.port}/mcp") as client:
+        with pytest.raises(ToolError) as asked:
+            await client.call_tool(tool)
+        assert (await answer(site, asked.value.message, "yes")).status == 200
+        assert (await client.call_tool(tool)).text == "deleted"

@@ -84,7 +84,7 @@ class Confirmation:
     """One confirmation of one call."""
 
     def __init__(self, server: Server, call: Call, asking: Asking, text: str) -> None:
-        self._store = server.lifecycle.state_store
+        self._store = server.lifecycle.page_store
         self._call = call
         self._asking = asking
         self._text = text

@@ -116,6 +116,7 @@ class Lifecycle:
         self.lifespan = None if lifespan is None else Lifespan(lifespan)
         self.store = store
         """The store of the server; None without one."""
+        self._parent: Lifecycle | None = None
         self.inherited_store: Store | None = None
         """The store of the parent server in which this server is mounted."""
         self.event_history: Any = None
@@ -161,6 +162,12 @@ class Lifecycle:
     def inherit_store(self, parent: Lifecycle) -> None:
         """Use the store of the parent server in which this server is mounted."""
         self.inherited_store = parent.inherited_store if parent.store is None else parent.store
+        self._parent = parent
+
+    @property
+    def page_store(self) -> Store:
+        """The store for links that this server hands out: that of the outermost server, whose HTTP routes answer."""
+        return self.state_store if self._parent is None else self._parent.page_store
 
     def before_store_closes(self, end: Callable[[], Awaitable[None]]) -> None:
         """Register a function that is called after all parts have stopped and before the store is closed."""

@@ -237,12 +237,7 @@ class Uploads:
 
     @property
     def _store(self) -> Store:
-        lifecycle = self._dispatcher.lifecycle
-        if lifecycle.store is None and lifecycle.inherited_store is not None:
-            return (
-                lifecycle.inherited_store
-            )  # of the server that this one is mounted in: all workers share it
-        return lifecycle.state_store
+        return self._dispatcher.lifecycle.page_store
 
     async def load(self, text: str, principal: Principal | None) -> Upload:
         """Return the file that an argument means.
