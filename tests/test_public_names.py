@@ -1,5 +1,6 @@
 """The names people import are a promise: this list changes only on purpose."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -7,7 +8,9 @@ import pydoc
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -524,3 +527,25 @@ def test_a_process_that_serves_loads_nothing_it_may_never_need(room: str, unwant
     code = f"import sys, dovetail.transports.{room}; from dovetail import Server; Server('x'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not unwanted & set(done.stdout.split())
+
+
+DUPLICATES = {
+    "Client": "sync.Client is the synchronous Client",
+    "LoadedSkill": "sync.LoadedSkill is the synchronous one",
+    "TaskHandle": "sync.TaskHandle is the synchronous one",
+    "McpTool": "a subclass of the tool class of each agent framework",
+}
+
+
+def test_class_names_and_module_names_are_unique() -> None:
+    root = Path(dovetail.__file__).parent
+    modules = [path for path in root.rglob("*.py") if "template" not in path.parts]
+    classes = [
+        node.name
+        for path in modules
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    names = [path.stem for path in modules if path.stem not in ("__init__", "__main__")]
+    assert {name for name, count in Counter(classes).items() if count > 1} == set(DUPLICATES)
+    assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -8,7 +8,7 @@ import time
 from dovetail.cluster.stored_events import StoredEvents
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
-from dovetail.transports.http.server.event_log import EventLog, LoggedStream, ReplayBudget
+from dovetail.transports.http.server.sse_event_log import LoggedStream, ReplayBudget, SseEventLog
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -30,7 +30,7 @@ class Session:
 
     def __init__(self, store: MemoryStore) -> None:
         self.events = StoredEvents(store, Limits(), time.time)
-        self.log = EventLog(Limits(), ReplayBudget(1 << 20), "general", self)
+        self.log = SseEventLog(Limits(), ReplayBudget(1 << 20), "general", self)
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
         self.events.append("session", stream, event)

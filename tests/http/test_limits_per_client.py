@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from dovetail.settings import Limits
-from dovetail.transports.http.server.event_log import EventLog, ReplayBudget
+from dovetail.transports.http.server.sse_event_log import ReplayBudget, SseEventLog
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.waiting import until
@@ -132,7 +132,7 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     limits = Limits(max_replay_events=1000)
     budget = ReplayBudget(4000)
-    large, small = EventLog(limits, budget), EventLog(limits, budget)
+    large, small = SseEventLog(limits, budget), SseEventLog(limits, budget)
     for _ in range(60):
         large.general.write(b"x" * 100)
     stream = small.open()

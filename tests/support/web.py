@@ -15,7 +15,7 @@ from dovetail.settings import HttpOptions
 from dovetail.transports.bind_address import BindAddress
 from dovetail.transports.http.http_serving import HttpServer
 from dovetail.transports.http.server.app import HttpApp
-from dovetail.wire.sse import Event, EventParser
+from dovetail.wire.sse import EventParser, SseEvent
 
 from .rawclient import CAPABILITIES, META, MODERN
 from .schemas import validate
@@ -161,7 +161,7 @@ class Connection:
         self.request(method, path, headers, body)
         return await self.response()
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncIterator[SseEvent]:
         """The events of a stream whose head has been read; ends when the stream ends properly."""
         parser = EventParser(1 << 26)
         while data := await self.chunk():

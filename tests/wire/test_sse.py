@@ -1,14 +1,14 @@
-"""Event streams: the rules of WHATWG, whatever the cut, and within limits."""
+"""SSE streams: the rules of WHATWG, whatever the cut, and within limits."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import RemoteProtocolError
-from dovetail.wire.sse import COMMENT, Event, EventParser, encode_event
+from dovetail.wire.sse import COMMENT, EventParser, SseEvent, encode_event
 
 
-def events_of(*pieces: bytes, limit: int = 1000) -> list[Event]:
+def events_of(*pieces: bytes, limit: int = 1000) -> list[SseEvent]:
     parser = EventParser(limit)
     found = [event for piece in pieces for event in parser.feed(piece)]
     parser.finish()
@@ -16,7 +16,7 @@ def events_of(*pieces: bytes, limit: int = 1000) -> list[Event]:
 
 
 def test_an_event_is_complete_at_its_empty_line() -> None:
-    assert events_of(b"data: a\n\n") == [Event(b"a")]
+    assert events_of(b"data: a\n\n") == [SseEvent(b"a")]
     assert events_of(b"data: a\n") == []
 
 
@@ -25,56 +25,56 @@ def test_lines_end_in_any_of_the_three_ways(end: bytes) -> None:
     data = end.join(
         [b"event: ping", b"data: a", b"data: b", b"id: 7", b"retry: 10", b"", b"data: c", b"", b""]
     )
-    assert events_of(data) == [Event(b"a\nb", "ping", "7", 10), Event(b"c")]
+    assert events_of(data) == [SseEvent(b"a\nb", "ping", "7", 10), SseEvent(b"c")]
 
 
 def test_an_end_of_line_may_be_cut_in_two() -> None:
     data = b"event: e\r\nid: 1\r\ndata: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n"
     for cut in range(len(data)):
-        assert events_of(data[:cut], data[cut:]) == [Event(b"a\nb", "e", "1"), Event(b"c")]
+        assert events_of(data[:cut], data[cut:]) == [SseEvent(b"a\nb", "e", "1"), SseEvent(b"c")]
     assert events_of(*(data[at : at + 1] for at in range(len(data)))) == events_of(data)
 
 
 def test_ends_of_lines_may_be_mixed() -> None:
-    assert events_of(b"data: a\r\n\rdata: b\n\r\n") == [Event(b"a"), Event(b"b")]
+    assert events_of(b"data: a\r\n\rdata: b\n\r\n") == [SseEvent(b"a"), SseEvent(b"b")]
 
 
 def test_one_byte_order_mark_at_the_beginning_is_skipped() -> None:
-    assert events_of(b"\xef\xbb\xbfdata: a\n\n") == [Event(b"a")]
-    assert events_of(b"\xef", b"\xbb", b"\xbfdata: a\n\n") == [Event(b"a")]
-    assert events_of(b"data: a\n\n\xef\xbb\xbfdata: b\n\n") == [Event(b"a")]
+    assert events_of(b"\xef\xbb\xbfdata: a\n\n") == [SseEvent(b"a")]
+    assert events_of(b"\xef", b"\xbb", b"\xbfdata: a\n\n") == [SseEvent(b"a")]
+    assert events_of(b"data: a\n\n\xef\xbb\xbfdata: b\n\n") == [SseEvent(b"a")]
 
 
 def test_comments_and_unknown_fields_are_ignored() -> None:
-    assert events_of(COMMENT + b": hello\nfoo: bar\ndata: a\n\n") == [Event(b"a")]
+    assert events_of(COMMENT + b": hello\nfoo: bar\ndata: a\n\n") == [SseEvent(b"a")]
     assert events_of(COMMENT * 5) == []
 
 
 def test_only_one_space_after_the_colon_belongs_to_the_syntax() -> None:
-    assert events_of(b"data:a\n\ndata:  b\n\ndata\n\n") == [Event(b"a"), Event(b" b")]
+    assert events_of(b"data:a\n\ndata:  b\n\ndata\n\n") == [SseEvent(b"a"), SseEvent(b" b")]
 
 
 def test_a_priming_event_gives_its_id_without_data() -> None:
-    assert events_of(b"id: 1\ndata:\n\n") == [Event(None, id="1")]
-    assert events_of(b"id: 1\nretry: 50\n\n") == [Event(None, id="1", retry=50)]
+    assert events_of(b"id: 1\ndata:\n\n") == [SseEvent(None, id="1")]
+    assert events_of(b"id: 1\nretry: 50\n\n") == [SseEvent(None, id="1", retry=50)]
 
 
 def test_an_id_with_a_nul_is_ignored_and_an_empty_one_resets() -> None:
-    assert events_of(b"id: a\0b\ndata: x\n\n") == [Event(b"x")]
-    assert events_of(b"id\ndata: x\n\n") == [Event(b"x", id="")]
+    assert events_of(b"id: a\0b\ndata: x\n\n") == [SseEvent(b"x")]
+    assert events_of(b"id\ndata: x\n\n") == [SseEvent(b"x", id="")]
 
 
 def test_an_id_too_long_for_a_header_is_ignored() -> None:
-    assert events_of(b"id: " + b"a" * 2000 + b"\ndata: x\n\n", limit=5000) == [Event(b"x")]
+    assert events_of(b"id: " + b"a" * 2000 + b"\ndata: x\n\n", limit=5000) == [SseEvent(b"x")]
 
 
 @pytest.mark.parametrize("value", [b"1.5", b"-1", b"", b"x", b"9" * 13, "٣".encode()])
 def test_a_retry_that_is_no_number_is_ignored(value: bytes) -> None:
-    assert events_of(b"retry: " + value + b"\ndata: x\n\n") == [Event(b"x")]
+    assert events_of(b"retry: " + value + b"\ndata: x\n\n") == [SseEvent(b"x")]
 
 
 def test_fields_do_not_leak_into_the_next_event() -> None:
-    assert events_of(b"event: a\nid: 1\ndata: x\n\ndata: y\n\n")[1] == Event(b"y")
+    assert events_of(b"event: a\nid: 1\ndata: x\n\ndata: y\n\n")[1] == SseEvent(b"y")
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_what_the_writer_writes_the_parser_reads(
     data: bytes, id: str | None, event: str | None, retry: int | None
 ) -> None:
     written = encode_event(data, id=id, event=event, retry=retry)
-    (read,) = events_of(written) or [Event(None)]
-    expected = Event(data, event or "message", id, retry)
+    (read,) = events_of(written) or [SseEvent(None)]
+    expected = SseEvent(data, event or "message", id, retry)
     if data.strip(b"\n"):
         assert read == expected
 
@@ -168,7 +168,7 @@ def test_any_cut_gives_the_same_events(data: bytes, draw: st.DataObject) -> None
 
 def test_events_before_one_that_is_too_large_are_given_out_first() -> None:
     events = iter(EventParser(10).feed(b"data: a\n\ndata: b\n\ndata: " + b"c" * 50 + b"\n\n"))
-    assert [next(events), next(events)] == [Event(b"a"), Event(b"b")]
+    assert [next(events), next(events)] == [SseEvent(b"a"), SseEvent(b"b")]
     with pytest.raises(RemoteProtocolError) as caught:
         next(events)
     assert caught.value.kind == "message_too_large"

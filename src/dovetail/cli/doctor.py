@@ -38,7 +38,7 @@ from .call import client_of, client_parser
 from .conformance_checks import judge
 from .findings import Finding, State, broken, conclude, lines_of, note, ok
 from .output import Printer
-from .progress_bar import Steps
+from .progress_bar import ProgressSteps
 
 SLOW_PING: Final = 0.5
 """Seconds above which a server is reported as slow."""
@@ -74,7 +74,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     log_to_stderr()
     try:
-        with Steps.of(options, len(BY_NAME) + 3) as steps:
+        with ProgressSteps.of(options, len(BY_NAME) + 3) as steps:
             found = asyncio.run(examine(options.target, partial(_client, options), steps))
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail doctor: {error}\n")
@@ -86,10 +86,10 @@ def _client(options: Namespace, revision: str | None) -> Client:
     return client_of(Namespace(**{**vars(options), "revision": revision or options.revision}))
 
 
-async def examine(target: str, connect: Connect, steps: Steps | None = None) -> list[Finding]:
+async def examine(target: str, connect: Connect, steps: ProgressSteps | None = None) -> list[Finding]:
     """Return all findings, in the order of the checks. ``connect`` makes a client for a revision (None: default)."""
     found: list[Finding] = []
-    steps = steps or Steps(None, 0)
+    steps = steps or ProgressSteps(None, 0)
     steps.begin("connection")
     begun = time.perf_counter()
     try:
@@ -143,7 +143,7 @@ def _connected(client: Client, seconds: float) -> Finding:
     return ok("connection", f"{name}, revision {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
-async def _revisions(connect: Connect, steps: Steps) -> list[Finding]:
+async def _revisions(connect: Connect, steps: ProgressSteps) -> list[Finding]:
     """Check the connection with every revision."""
     spoken: list[str] = []
     found: list[Finding] = []

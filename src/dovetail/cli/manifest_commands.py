@@ -18,7 +18,7 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from .atomic_files import write_atomically
 from .call import client_of, client_parser
 from .output import Printer
-from .progress_bar import Steps
+from .progress_bar import ProgressSteps
 from .servers_file import failed
 
 
@@ -96,12 +96,12 @@ def _read(options: argparse.Namespace, target: str) -> lock.Manifest:
 
 
 async def _manifest(options: argparse.Namespace) -> lock.Manifest:
-    with Steps.of(options, 4) as steps:
+    with ProgressSteps.of(options, 4) as steps:
         steps.begin("connection")
         return await _read_lists(options, steps)
 
 
-async def _read_lists(options: argparse.Namespace, steps: Steps) -> lock.Manifest:
+async def _read_lists(options: argparse.Namespace, steps: ProgressSteps) -> lock.Manifest:
     async with client_of(options) as client:
         manifest = await lock.manifest_of(client, steps.begin)
         for name, error in failed(client).items():  # a partial manifest is not a contract

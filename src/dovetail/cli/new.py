@@ -23,7 +23,7 @@ _TARGETS: Final = Path(__file__).with_name("targets")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Target(NamedTuple):
+class DeployTarget(NamedTuple):
     """A place to run a server: what its project differs in."""
 
     deploy: str
@@ -35,16 +35,16 @@ class Target(NamedTuple):
     """Files of the template that the target has no use for."""
 
 
-_HERE: Final = Target("docker build -t @NAME@ . && docker run -p 8000:8000 @NAME@")
+_HERE: Final = DeployTarget("docker build -t @NAME@ . && docker run -p 8000:8000 @NAME@")
 TARGETS: Final = {
-    "docker": Target("docker compose up --build", extras="http,redis"),
-    "kubernetes": Target(
+    "docker": DeployTarget("docker compose up --build", extras="http,redis"),
+    "kubernetes": DeployTarget(
         "docker build -t registry.example.com/@NAME@:0.1.0 . && kubectl apply -f kubernetes/server.yaml",
         extras="http,redis",
     ),
-    "lambda": Target("sam build && sam deploy --guided"),
-    "cloud-run": Target("gcloud run services replace service.yaml"),
-    "workers": Target("uv run pywrangler dev", source="src/", without=("Dockerfile", ".dockerignore")),
+    "lambda": DeployTarget("sam build && sam deploy --guided"),
+    "cloud-run": DeployTarget("gcloud run services replace service.yaml"),
+    "workers": DeployTarget("uv run pywrangler dev", source="src/", without=("Dockerfile", ".dockerignore")),
 }
 
 
@@ -106,7 +106,7 @@ def write(folder: Path, name: str, owner: str, target: str | None = None) -> lis
     return sorted(_files(target, place))
 
 
-def _files(target: str | None, place: Target) -> dict[str, Path]:
+def _files(target: str | None, place: DeployTarget) -> dict[str, Path]:
     """The path of each file in the project, and the file it is made from."""
     result = _below(_TEMPLATE)
     for path in place.without:

@@ -16,7 +16,7 @@ from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import GetPromptResult, ReadResourceResult, SkillEntry
 from ..telemetry.terminal_sanitizer import printable
-from .signatures import Signature, signature
+from .signatures import PrintedSignature, signature
 
 
 class Bold(str):
@@ -163,7 +163,7 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
         yield f"The server has no {kinds}."
 
 
-def _wrap(shown: Signature) -> Callable[[int], Sequence[str]]:
+def _wrap(shown: PrintedSignature) -> Callable[[int], Sequence[str]]:
     return lambda width: [line.replace("\n", "\\n") for line in shown.wrapped(width)]
 
 

@@ -55,7 +55,7 @@ class Bar:
             self._stream.flush()
 
 
-class Steps:
+class ProgressSteps:
     """The progress of a command: how many of its ``total`` steps have ended, and what it does now."""
 
     def __init__(self, bar: Bar | None, total: int) -> None:
@@ -77,7 +77,7 @@ class Steps:
 
     @classmethod
     @contextmanager
-    def of(cls, options: Namespace, total: int) -> Generator[Steps]:
+    def of(cls, options: Namespace, total: int) -> Generator[ProgressSteps]:
         """Show the steps of one command and remove the bar afterwards; nothing is shown with ``--json``."""
         with Bar.of(options) as bar:
             yield cls(bar, total)

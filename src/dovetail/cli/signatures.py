@@ -30,7 +30,7 @@ _SCALARS: Final = {
 }
 
 
-class Signature(msgspec.Struct, frozen=True):
+class PrintedSignature(msgspec.Struct, frozen=True):
     """The parts of a signature, so that a long one can be wrapped between its parameters."""
 
     name: str
@@ -64,20 +64,20 @@ class Signature(msgspec.Struct, frozen=True):
         return f" -> {self.returns}" if self.returns else ""
 
 
-def signature(entry: Any) -> Signature:
+def signature(entry: Any) -> PrintedSignature:
     """Return the signature of a tool or prompt; of other components, their address or name."""
     schema: Any = getattr(entry, "input_schema", None)
     if is_object(schema):
-        return Signature(
+        return PrintedSignature(
             entry.name, tuple(_parameters(schema)), _returns(getattr(entry, "output_schema", UNSET))
         )
     arguments: Any = getattr(entry, "arguments", UNSET)
     if arguments is not UNSET and arguments:
-        return Signature(
+        return PrintedSignature(
             entry.name, tuple(one.name + (": str" if one.required else ": str = ...") for one in arguments)
         )
     name = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
-    return Signature(name, None)
+    return PrintedSignature(name, None)
 
 
 def _parameters(schema: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ from ..telemetry.terminal_sanitizer import log_to_stderr, printable
 from .atomic_files import write_atomically
 from .call import client_of, client_parser
 from .output import Printer
-from .progress_bar import Steps
+from .progress_bar import ProgressSteps
 
 MAX_DEPTH: Final = 16
 """Levels of a schema that become types; deeper values are Any."""
@@ -97,12 +97,12 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 async def _generate(options: argparse.Namespace) -> str:
-    with Steps.of(options, 4) as steps:
+    with ProgressSteps.of(options, 4) as steps:
         steps.begin("connection")
         return await _written(options, steps)
 
 
-async def _written(options: argparse.Namespace, steps: Steps) -> str:
+async def _written(options: argparse.Namespace, steps: ProgressSteps) -> str:
     async with client_of(options) as client:
         info = getattr(client, "server_info", None)
         name = "servers" if info is None else info.name

@@ -35,7 +35,7 @@ from .connecting.server_cache import SERVER_CACHE, ServerCache
 from .connecting.targets import Target, parse_target
 
 if TYPE_CHECKING:
-    from ..extensions.base import Extension
+    from ..extensions.extension import Extension
     from ..manifest.contract import Contract
     from ..telemetry.events import EventReporter
 
@@ -343,7 +343,7 @@ def _read_contract(contract: Any) -> Contract | None:
 def _read_extensions(extensions: Sequence[Extension]) -> dict[str, Any]:
     if not extensions:
         return {"capabilities": {}, "middleware": ()}
-    from ..extensions.base import client_options  # imported only with extensions
+    from ..extensions.extension import client_options  # imported only with extensions
 
     return client_options(extensions)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from ..errors import ProtocolError
-from ..transports.http.server.event_log import EventSink, LoggedStream, position
 from ..transports.http.server.sessions import LiveSession
+from ..transports.http.server.sse_event_log import EventSink, LoggedStream, position
 from ..wire.frames import RequestId
 from ..wire.sse import encode_event
 from .message_bus import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from ..core.subscriptions import PublishedChange, Subscriber, SubscriptionHub, parents
+from ..core.subscription_hub import PublishedChange, Subscriber, SubscriptionHub, parents
 from ..stores.send_queue import SEND_QUEUE_TIMEOUT
 
 REPLAY_BUFFER_PERIOD: Final = SEND_QUEUE_TIMEOUT + 15.0

@@ -28,9 +28,9 @@ from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
 from ..stores.quotas import BYTES_PER_SLOT, Quota, owner_of_slots, quota_owner, release
-from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.http_exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
+from ..transports.http.server.sse_event_log import LoggedStream, SseEventLog
 from ..wire.frames import Frame, decode
 from .message_bus import (
     Acknowledgement,
@@ -315,10 +315,10 @@ class SharedSessions:
 
     # --- streams --------------------------------------------------------------------------------------------
 
-    def log(self, live: LiveSession) -> EventLog:
+    def log(self, live: LiveSession) -> SseEventLog:
         """Return the event log of a session, in memory and in the store."""
         sessions, name = self._sessions, storage_name(live.id)
-        return EventLog(sessions.limits, sessions.event_budget, name[:8], _SessionLog(self, name))
+        return SseEventLog(sessions.limits, sessions.event_budget, name[:8], _SessionLog(self, name))
 
     async def find(self, live: LiveSession, last: str) -> Found | None:
         """Find a stream of another process and its events after ``last``. Raises: StoreError."""

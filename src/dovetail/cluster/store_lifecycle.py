@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..core.subscriptions import PublishedChange
+from ..core.subscription_hub import PublishedChange
 from ..errors import DovetailError
 from ..server.lifecycle import Enter
 from ..server.store_choice import STORE_PROBE_INTERVAL

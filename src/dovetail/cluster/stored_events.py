@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..settings import Limits
 from ..stores.base import Store, StoreError
 from ..stores.versioned_records import VersionedRecords
-from ..transports.http.server.event_log import GENERAL, LoggedStream
+from ..transports.http.server.sse_event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
 
 ENTRY_OVERHEAD_BYTES: Final = 512

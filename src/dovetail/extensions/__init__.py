@@ -1,6 +1,6 @@
 """Extensions of the protocol, for ``Server(extensions=[…])`` and ``Client(extensions=[…])``.
 
-`Extension` in `base` is the class of all of them. `apps` has MCP Apps (tools whose results a host shows as a page),
+`Extension` in `extension` is their base class. `apps` has MCP Apps (tools whose results a host shows as a page),
 `events` tells clients what has happened, `idempotency` runs calls with a key once, `server_card` publishes where a
 server is reached, `skills` serves skills from folders and from code, `tasks` has tools that run as tasks. A name is
 loaded when it is first used.
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from .apps import App, Apps
-    from .base import Extension, ExtensionMethod
     from .events.client_events import EventsClient
     from .events.event_types import Event, EventBatch
     from .events.server_events import Events
     from .events.webhook_receiver import WebhookReceiver
     from .events.webhook_sender import Webhooks
+    from .extension import Extension, ExtensionMethod
     from .idempotency import Idempotency
     from .server_card import ServerCard
     from .skills import Skill, Skills
@@ -49,8 +49,8 @@ _HOMES: Final = {
     "EventBatch": "events.event_types",
     "Events": "events.server_events",
     "EventsClient": "events.client_events",
-    "Extension": "base",
-    "ExtensionMethod": "base",
+    "Extension": "extension",
+    "ExtensionMethod": "extension",
     "Idempotency": "idempotency",
     "ServerCard": "server_card",
     "Skill": "skills",

@@ -34,7 +34,7 @@ from ..server.server import Server
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
-from .base import Extension
+from .extension import Extension
 
 if TYPE_CHECKING:
     from ..server.registry.component_tables import RegisteredTool

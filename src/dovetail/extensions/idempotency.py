@@ -12,7 +12,7 @@ from ..model.meta import IDEMPOTENCY_EXTENSION
 from ..server.server import Server
 from ..settings import checked_seconds
 from ..stores.base import Store
-from .base import Extension
+from .extension import Extension
 
 
 class Idempotency(Extension):

@@ -24,7 +24,7 @@ from msgspec import UNSET
 from ..core.route_handlers import RouteRequest, RouteResponse
 from ..errors import RegistrationError, StateError
 from ..transports.loopback import is_loopback
-from .base import Extension
+from .extension import Extension
 
 if TYPE_CHECKING:
     from ..server.server import Server

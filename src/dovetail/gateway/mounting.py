@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Notice, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, PublishedChange
+from ..core.subscription_hub import LIST_KINDS, PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceTemplateReference

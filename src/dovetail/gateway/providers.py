@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
-from ..core.subscriptions import PublishedChange
+from ..core.subscription_hub import PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import NAME_ECHO, ProtocolError
 from ..model import ServerCapabilities

@@ -22,7 +22,7 @@ from ..client.connecting.targets import parse_target
 from ..client.http_client import StatusError
 from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
-from ..core.subscriptions import LIST_KINDS, PublishedChange
+from ..core.subscription_hub import LIST_KINDS, PublishedChange
 from ..drivers.middleware_chain import Component
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA

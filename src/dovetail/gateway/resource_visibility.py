@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from ..core.channel import Call
 from ..core.rights import visible
-from ..core.subscriptions import Notifier, Subscriber
+from ..core.subscription_hub import Notifier, Subscriber
 from ..errors import ProtocolError
 from ..model import ClientCapabilities
 from ..server.server import Server

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..core.channel import Call, Channel
 from ..core.principal import key_of
 from ..core.rights import visible
-from ..core.subscriptions import LIST_KINDS
+from ..core.subscription_hub import LIST_KINDS
 from ..drivers.middleware_chain import Next, Request
 from ..errors import NAME_ECHO, ProtocolError
 from ..middleware.response_limit import ResponseLimit

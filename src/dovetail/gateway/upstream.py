@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .. import model as m
 from ..client import Client
 from ..core.channel import Call
-from ..core.subscriptions import PublishedChange
+from ..core.subscription_hub import PublishedChange
 from ..errors import NAME_ECHO, ProtocolError, RegistrationError
 from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.composition import ListName

@@ -22,7 +22,7 @@ from ..client.connecting.targets import Target
 from ..core.channel import Call, Session
 from ..core.limits import busy
 from ..core.principal import Principal, key_of
-from ..core.subscriptions import PublishedChange
+from ..core.subscription_hub import PublishedChange
 from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
 from ..wire.methods import Method

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..core.channel import Call
 from ..core.principal import key_of
-from ..core.subscriptions import LIST_KINDS, PublishedChange
+from ..core.subscription_hub import LIST_KINDS, PublishedChange
 from ..errors import StateError
 from ..server.handles import SESSION_STATE_SECONDS, owner, session_folder
 from ..server.server import Server

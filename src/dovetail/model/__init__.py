@@ -7,10 +7,10 @@ lists the names it exports here.
 # ruff: noqa: F403
 
 from . import (
+    base_protocol,
     capabilities,
     content,
     inputs,
-    lifecycle,
     meta,
     prompts,
     resources,
@@ -19,10 +19,10 @@ from . import (
     tasks,
     tools,
 )
+from .base_protocol import *
 from .capabilities import *
 from .content import *
 from .inputs import *
-from .lifecycle import *
 from .prompts import *
 from .resources import *
 from .skills import *
@@ -35,7 +35,7 @@ __all__ += struct_base.__all__
 __all__ += capabilities.__all__
 __all__ += content.__all__
 __all__ += inputs.__all__
-__all__ += lifecycle.__all__
+__all__ += base_protocol.__all__
 __all__ += prompts.__all__
 __all__ += resources.__all__
 __all__ += skills.__all__

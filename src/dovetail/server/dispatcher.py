@@ -22,7 +22,7 @@ from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.principal import Principal
 from ..core.rights import at, hidden
-from ..core.subscriptions import PublishedChange
+from ..core.subscription_hub import PublishedChange
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..errors import NAME_ECHO, URI_ECHO, ProtocolError
 from ..settings import HttpOptions, Limits, TaskOptions

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel, PlainChannel, ServerRequestsNotSupported
 from ..core.rights import DENY_ALL, Rights, hidden
-from ..core.subscriptions import LIST_KINDS
+from ..core.subscription_hub import LIST_KINDS
 from ..drivers.middleware_chain import (
     Component,
     Kind,

@@ -18,7 +18,7 @@ from .. import model as m
 from ..core import phases
 from ..core.channel import Call, Channel
 from ..core.rights import Rights, hidden, visible
-from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, grant
+from ..core.subscription_hub import ACKNOWLEDGED, Subscriber, acknowledgement, completion, grant
 from ..errors import NAME_ECHO, URI_ECHO, ProtocolError, Refusal
 from ..wire.dialects.dialect import VENDOR
 from .composition import ListName

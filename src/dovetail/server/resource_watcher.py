@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from ..core.subscriptions import PublishedChange, SubscriptionHub
+from ..core.subscription_hub import PublishedChange, SubscriptionHub
 from ..drivers.heartbeat import repeat
 from .subscriptions import WATCH_SECONDS
 

@@ -48,7 +48,7 @@ from .store_choice import STORE_PROBE_INTERVAL
 from .subscriptions import WATCH_SECONDS, Subscriptions
 
 if TYPE_CHECKING:
-    from ..extensions.base import Extension, ServerExtensions
+    from ..extensions.extension import Extension, ServerExtensions
     from ..gateway.providers import ComponentProvider
     from ..gateway.transform_chain import TransformChain
     from ..openapi.asgi_client import App
@@ -479,7 +479,7 @@ class Server:
     @cached_property
     def extensions(self) -> ServerExtensions:
         """The extensions of the protocol that this server has, by id."""
-        from ..extensions.base import ServerExtensions  # a server without extensions never loads them
+        from ..extensions.extension import ServerExtensions  # a server without extensions never loads them
 
         return ServerExtensions(self)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct
 
 from ..core.channel import Call, Session
-from ..core.subscriptions import LIST_KINDS, PublishedChange, Subscriber, SubscriptionHub
+from ..core.subscription_hub import LIST_KINDS, PublishedChange, Subscriber, SubscriptionHub
 from ..model import ServerCapabilities, SubscriptionFilter
 from ..settings import Limits
 from ..wire.dialects.dialect import VENDOR

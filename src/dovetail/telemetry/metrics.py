@@ -30,7 +30,7 @@ from ..model import CallToolResult
 from ..server import Server
 from .exposition import write
 from .metric_definitions import BUCKETS, FAMILIES, NAMES
-from .shared_registry import OTHER, Labels, Numbers, Registry, enter, gather, merge
+from .shared_registry import OTHER, Labels, MetricRegistry, Numbers, enter, gather, merge
 
 if TYPE_CHECKING:
     from .events import TelemetryEvent
@@ -71,12 +71,12 @@ class Metrics(Middleware):
         self._tools: dict[str, _Counted] = {}
         self.exported = False
         """Whether OpenTelemetry reads the metrics, too."""
-        self._begin(Registry())
+        self._begin(MetricRegistry())
         if sys.platform != "win32":
             ours = weakref.WeakMethod(self.forked)
             os.register_at_fork(after_in_child=lambda: (begin := ours()) and begin())
 
-    def _begin(self, table: Registry) -> None:
+    def _begin(self, table: MetricRegistry) -> None:
         self._table = table
         self._cells = table.cells
         self._known: dict[tuple[str, str], _Counted] = {}
@@ -108,7 +108,7 @@ class Metrics(Middleware):
     def forked(self) -> None:
         """Reset all metrics after a fork."""
         self._table.close()
-        self._begin(Registry())
+        self._begin(MetricRegistry())
 
     # --- counting --------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ _read_series = msgspec.json.Decoder(Series).decode
 _read_numbers = msgspec.json.Decoder(list[Numbers]).decode
 
 
-class Registry:
+class MetricRegistry:
     """The values of this process; in ``file``, if there is one (see `enter`)."""
 
     def __init__(self, file: int = -1, path: str = "") -> None:
@@ -105,7 +105,7 @@ class Registry:
             self._file = -1
 
 
-_ours: dict[str, Registry] = {}
+_ours: dict[str, MetricRegistry] = {}
 """The registries of this process: to open and close one of their files would release its lock."""
 
 
@@ -125,7 +125,7 @@ def _read(data: bytes) -> Iterator[Numbers]:
 # --- several processes ---------------------------------------------------------------------------------------
 
 
-def enter(folder: str) -> Registry:
+def enter(folder: str) -> MetricRegistry:
     """Return a registry of this process that other processes with the same ``folder`` can read.
 
     Raises:
@@ -146,7 +146,7 @@ def enter(folder: str) -> Registry:
             os.close(file)
             os.unlink(path)
             raise
-        table = _ours[path] = Registry(file, path)
+        table = _ours[path] = MetricRegistry(file, path)
     return table
 
 

@@ -3,7 +3,7 @@
 The parser follows the WHATWG rules. Lines end in CR, LF or CRLF. A leading byte order mark is skipped. A line
 that starts with a colon is a comment. Several ``data`` lines are joined with newlines. An ``id`` with a NUL
 is ignored, and so is a ``retry`` that is not all digits. WHATWG drops an event without data, but MCP needs
-its id for resumption ("priming" events). So the parser also returns an `Event` for an id or a retry time
+its id for resumption ("priming" events). So the parser also returns an `SseEvent` for an id or a retry time
 alone, with ``data`` None.
 """
 
@@ -36,7 +36,7 @@ They have no meaning, but a stream may consist mostly of them.
 """
 
 
-class Event(Struct, frozen=True):
+class SseEvent(Struct, frozen=True):
     """One event. ``data`` None: the event only has an id or a retry time."""
 
     data: bytes | None
@@ -62,14 +62,14 @@ class EventParser:
         self._id: str | None = None
         self._retry: int | None = None
 
-    def feed(self, data: bytes) -> Iterable[Event]:
+    def feed(self, data: bytes) -> Iterable[SseEvent]:
         """Parse received bytes and return the events they complete.
 
         Raises:
             RemoteProtocolError: (``message_too_large``) an event exceeds the limit. Close the stream. Events
                 before it are returned first; then iterating raises the error.
         """
-        events: list[Event] = []
+        events: list[SseEvent] = []
         try:
             for line in self._lines(data):
                 event = self._take(line)
@@ -142,7 +142,7 @@ class EventParser:
         """Whether the current event is still empty."""
         return not (self._data or self._event) and self._id is None and self._retry is None
 
-    def _take(self, line: bytes) -> Event | None:
+    def _take(self, line: bytes) -> SseEvent | None:
         if not line:
             return self._dispatch()
         name, _, value = line.partition(b":")
@@ -161,11 +161,11 @@ class EventParser:
             self._retry = int(value)
         return None
 
-    def _dispatch(self) -> Event | None:
+    def _dispatch(self) -> SseEvent | None:
         data = b"\n".join(self._data) or None
         event = None
         if data is not None or self._id is not None or self._retry is not None:
-            event = Event(data, self._event or "message", self._id, self._retry)
+            event = SseEvent(data, self._event or "message", self._id, self._retry)
         self._reset()
         return event
 
@@ -180,7 +180,7 @@ class EventParser:
             raise too_large(self._limit, "event")
 
 
-def _and_then(events: list[Event], error: RemoteProtocolError) -> Iterator[Event]:
+def _and_then(events: list[SseEvent], error: RemoteProtocolError) -> Iterator[SseEvent]:
     yield from events
     raise error
 

@@ -19,7 +19,7 @@ from ...extras import missing
 from ...imported_packages import ORIGINALS, imported_packages
 from ..atomic_files import write_atomically
 from ..output import Printer
-from ..progress_bar import Steps
+from ..progress_bar import ProgressSteps
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -46,7 +46,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
         sys.stderr.write(
             f"dovetail migrate: {', '.join(options.file)}: no file imports FastMCP or the official SDK\n"
         )
-    with Steps.of(options, len(paths)) as steps:
+    with ProgressSteps.of(options, len(paths)) as steps:
         for path in paths:
             steps.begin(str(path))
             try:

@@ -29,7 +29,7 @@ from ...errors import (
 )
 from ...model.meta import SUBSCRIPTION_ID
 from ...settings import Timeouts
-from ..base import Extension
+from ..extension import Extension
 from .event_model import (
     EXTENSION,
     DeliveryMode,

@@ -19,7 +19,7 @@ from ...stores.base import SCAN_PAGE
 from ...wire.seal import bind
 from .event_log import EventLog, RecordedEvent
 from .event_model import EventOccurrence, iso
-from .event_types import MAX_SOURCE_EVENTS, EventBatch, EventType, Subscriber
+from .event_types import MAX_SOURCE_EVENTS, EventBatch, EventSubscriber, EventType
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
@@ -53,7 +53,7 @@ class EventFeed(Protocol):
         ...
 
     async def read(
-        self, subscriber: Subscriber, cursor: str | None, limit: int, *, max_age: float | None = None
+        self, subscriber: EventSubscriber, cursor: str | None, limit: int, *, max_age: float | None = None
     ) -> FeedPage:
         """Return at most ``limit`` events after ``cursor``; without a cursor no events, but the newest position."""
         ...
@@ -121,7 +121,7 @@ class LogFeed:
         await self._log.append(id, self._dispatcher.clock() if timestamp is None else timestamp, data)
 
     async def read(
-        self, subscriber: Subscriber, cursor: str | None, limit: int, *, max_age: float | None = None
+        self, subscriber: EventSubscriber, cursor: str | None, limit: int, *, max_age: float | None = None
     ) -> FeedPage:
         if cursor is None:
             now = await self._newest()
@@ -203,7 +203,7 @@ class SourceFeed:
         raise StateError(f"the events of {self._type.name!r} come from its source")
 
     async def read(
-        self, subscriber: Subscriber, cursor: str | None, limit: int, *, max_age: float | None = None
+        self, subscriber: EventSubscriber, cursor: str | None, limit: int, *, max_age: float | None = None
     ) -> FeedPage:
         position = None if cursor is None else self._cursors.read(cursor)
         stale = cursor is not None and position is None
@@ -233,7 +233,7 @@ class SourceFeed:
                 )
         return FeedPage(events=events, start=cursor, cursor=after, truncated=truncated, more=found.has_more)
 
-    async def _ask(self, subscriber: Subscriber, position: str | None) -> EventBatch:
+    async def _ask(self, subscriber: EventSubscriber, position: str | None) -> EventBatch:
         source = self._type.source
         assert source is not None
         async with asyncio.timeout(SOURCE_TIMEOUT):

@@ -91,7 +91,7 @@ class EventTypeOptions(TypedDict, total=False):
     """A function of the principal that returns whether it may subscribe. It is asked again before each delivery."""
 
 
-class Subscriber(Struct, frozen=True, eq=False):
+class EventSubscriber(Struct, frozen=True, eq=False):
     """Who gets events of a type, and with which arguments."""
 
     type: EventType
@@ -211,7 +211,7 @@ class EventType:
 
     # --- subscribers ----------------------------------------------------------------------------------------
 
-    def subscriber(self, arguments: Mapping[str, Any], principal: Principal | None) -> Subscriber:
+    def subscriber(self, arguments: Mapping[str, Any], principal: Principal | None) -> EventSubscriber:
         """Check the arguments of a subscription.
 
         Raises:
@@ -227,7 +227,7 @@ class EventType:
         except msgspec.ValidationError as error:
             text = f"the arguments do not fit the event type {self.name!r}: {error}"
             raise ProtocolError("invalid_params", text) from None
-        found = Subscriber(self, read, canonical, principal)
+        found = EventSubscriber(self, read, canonical, principal)
         self.admit(principal)
         return found
 
@@ -247,7 +247,7 @@ class EventType:
         """Whether ``principal`` may still get the events. An exception of the author's function denies it."""
         return not self.rights or visible(self.rights, principal)
 
-    def shaped(self, event: RecordedEvent, subscriber: Subscriber) -> Raw | None:
+    def shaped(self, event: RecordedEvent, subscriber: EventSubscriber) -> Raw | None:
         """Return the data that a subscriber gets; None if the event is not for it.
 
         A filter that fails lets nothing through.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from .event_model import exhausted
-from .event_types import Hook, Subscriber
+from .event_types import EventSubscriber, Hook
 
 log = logging.getLogger("dovetail.server")
 
@@ -29,7 +29,7 @@ Key = tuple[str, str, bytes]
 
 
 class _Interest(Struct, eq=False):
-    subscriber: Subscriber
+    subscriber: EventSubscriber
     ready: asyncio.Future[None]
     count: int = 0
     lease: asyncio.TimerHandle | None = None
@@ -48,7 +48,7 @@ class Interests:
         return len(self._known)
 
     @asynccontextmanager
-    async def hold(self, subscriber: Subscriber) -> AsyncGenerator[None]:
+    async def hold(self, subscriber: EventSubscriber) -> AsyncGenerator[None]:
         """Be interested for the time of the block.
 
         Raises:
@@ -65,7 +65,7 @@ class Interests:
             found.count -= 1
             self._leave_unused(found)
 
-    async def lease(self, subscriber: Subscriber) -> None:
+    async def lease(self, subscriber: EventSubscriber) -> None:
         """Be interested until some time after the last poll. Raises: as `hold`."""
         if not _hooked(subscriber):
             return
@@ -88,7 +88,7 @@ class Interests:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    async def _enter(self, subscriber: Subscriber) -> _Interest:
+    async def _enter(self, subscriber: EventSubscriber) -> _Interest:
         found = self._known.get(subscriber.key)
         if found is not None:
             found.count += 1  # it must not end while the hook runs
@@ -125,16 +125,16 @@ class Interests:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _end(self, subscriber: Subscriber) -> None:
+    async def _end(self, subscriber: EventSubscriber) -> None:
         try:
             await self._run(subscriber.type.on_unsubscribe, subscriber)
         except Exception:
             log.exception("on_unsubscribe of the event type %s failed", subscriber.type.name)
 
-    async def _run(self, hook: Hook | None, subscriber: Subscriber) -> None:
+    async def _run(self, hook: Hook | None, subscriber: EventSubscriber) -> None:
         if hook is not None:
             await self._call(hook, subscriber.arguments, subscriber.principal)
 
 
-def _hooked(subscriber: Subscriber) -> bool:
+def _hooked(subscriber: EventSubscriber) -> bool:
     return subscriber.type.on_subscribe is not None or subscriber.type.on_unsubscribe is not None

@@ -16,7 +16,7 @@ from ...errors import ProtocolError
 from ...model.meta import SUBSCRIPTION_ID
 from .event_feeds import FeedPage
 from .event_model import error_object, forbidden
-from .event_types import Subscriber
+from .event_types import EventSubscriber
 
 if TYPE_CHECKING:
     from ...server.context import Context
@@ -31,7 +31,7 @@ class PushStream:
     """One stream."""
 
     def __init__(
-        self, subscriber: Subscriber, ctx: Context, *, heartbeat: float, clock: Callable[[], float]
+        self, subscriber: EventSubscriber, ctx: Context, *, heartbeat: float, clock: Callable[[], float]
     ) -> None:
         self._subscriber = subscriber
         self._type = subscriber.type

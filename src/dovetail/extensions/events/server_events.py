@@ -19,7 +19,7 @@ from ...errors import ProtocolError, RegistrationError, StateError
 from ...server.context import Context
 from ...server.server import Server
 from ...stores.quotas import quota_owner
-from ..base import Extension, ExtensionMethod
+from ..extension import Extension, ExtensionMethod
 from .event_feeds import LogFeed, SourceFeed
 from .event_log import EventLog
 from .event_model import (
@@ -39,7 +39,7 @@ from .event_model import (
     forbidden,
     unsupported,
 )
-from .event_types import EventType, EventTypeOptions, Subscriber
+from .event_types import EventSubscriber, EventType, EventTypeOptions
 from .interest import Interests
 from .push_delivery import PushStream
 from .webhook_sender import Webhooks
@@ -286,7 +286,7 @@ class Events(Extension):
             raise StateError("these events belong to no server: register them with Server(extensions=[…])")
         return self._dispatcher
 
-    def _subscriber(self, params: SubscriptionParams, ctx: Context, mode: DeliveryMode) -> Subscriber:
+    def _subscriber(self, params: SubscriptionParams, ctx: Context, mode: DeliveryMode) -> EventSubscriber:
         type = self.types.get(params.name)
         if type is None:
             raise event_not_found(params.name)
@@ -295,7 +295,7 @@ class Events(Extension):
             raise unsupported(mode)
         return type.subscriber(params.arguments, ctx.principal)
 
-    def _webhook_subscriber(self, params: SubscriptionParams, ctx: Context) -> Subscriber:
+    def _webhook_subscriber(self, params: SubscriptionParams, ctx: Context) -> EventSubscriber:
         # SEP-3415, Subscription identity: without a principal, others could guess the key of a subscription.
         if ctx.principal is None:
             raise forbidden("webhooks need an authenticated client")

@@ -37,7 +37,7 @@ from .event_model import (
     iso,
     subscription_not_found,
 )
-from .event_types import EventType, Subscriber
+from .event_types import EventSubscriber, EventType
 from .webhook_sender import Webhooks, WebhookSender
 from .webhook_signatures import secret_bytes
 from .webhook_worker import WebhookWorker
@@ -125,7 +125,9 @@ class WebhookSubscriptions:
 
     # --- the methods ----------------------------------------------------------------------------------------
 
-    async def subscribe(self, params: SubscribeEventsParams, subscriber: Subscriber) -> SubscribeEventsResult:
+    async def subscribe(
+        self, params: SubscribeEventsParams, subscriber: EventSubscriber
+    ) -> SubscribeEventsResult:
         """Make a subscription, or refresh it.
 
         Raises:
@@ -173,7 +175,7 @@ class WebhookSubscriptions:
             id=id, refresh_before=iso(record.expires), cursor=record.cursor, truncated=page.truncated
         )
 
-    async def unsubscribe(self, subscriber: Subscriber, url: str) -> None:
+    async def unsubscribe(self, subscriber: EventSubscriber, url: str) -> None:
         """End a subscription.
 
         Raises:
@@ -185,7 +187,7 @@ class WebhookSubscriptions:
         await self.remove(record)
 
     async def _refresh(
-        self, record: WebhookRecord, subscriber: Subscriber, secret: str, expires: float
+        self, record: WebhookRecord, subscriber: EventSubscriber, secret: str, expires: float
     ) -> SubscribeEventsResult:
         principal = subscriber.principal
         assert principal is not None
@@ -218,7 +220,7 @@ class WebhookSubscriptions:
             id=found.id, refresh_before=iso(found.expires), cursor=found.cursor, delivery_status=status
         )
 
-    async def _verify(self, subscriber: Subscriber, url: str, key: bytes, id: str) -> None:
+    async def _verify(self, subscriber: EventSubscriber, url: str, key: bytes, id: str) -> None:
         """Verify an endpoint, unless this principal has verified it before."""
         principal = subscriber.principal
         assert principal is not None
@@ -228,7 +230,7 @@ class WebhookSubscriptions:
             await self.sender.verify(url, [key], id)
             await self._store.put(place, b"1", ttl=self.options.max_ttl)
 
-    async def _acquire(self, subscriber: Subscriber, ttl: float) -> tuple[str, ...]:
+    async def _acquire(self, subscriber: EventSubscriber, ttl: float) -> tuple[str, ...]:
         options = self.options
         own, total = options.max_subscriptions_per_principal, options.max_subscriptions
         quota = Quota(self._store, "event-webhook", own=own, total=total)
@@ -252,7 +254,7 @@ class WebhookSubscriptions:
     def _store(self) -> Store:
         return self._dispatcher.lifecycle.state_store
 
-    def _id(self, subscriber: Subscriber, url: str) -> str:
+    def _id(self, subscriber: EventSubscriber, url: str) -> str:
         principal = subscriber.principal
         assert principal is not None
         parts = [principal.key, url, subscriber.type.name, subscriber.canonical.decode()]
@@ -282,7 +284,7 @@ class WebhookSubscriptions:
         secrets = [self.open_secret(record.id, one) for one in sealed]
         return [secret_bytes(one) for one in secrets if one is not None]
 
-    def subscriber(self, record: WebhookRecord) -> Subscriber:
+    def subscriber(self, record: WebhookRecord) -> EventSubscriber:
         """Return who gets the events of a subscription.
 
         Raises:

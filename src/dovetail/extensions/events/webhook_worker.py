@@ -20,7 +20,7 @@ from ...errors import ProtocolError
 from ...stores.base import StoreError
 from .event_feeds import webhook_body
 from .event_model import EventOccurrence, error_object
-from .event_types import Subscriber
+from .event_types import EventSubscriber
 from .webhook_sender import DeliveryFailed, message_id
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class WebhookWorker:
         self._record = found
         return True
 
-    async def _read(self, subscriber: Subscriber) -> bool:
+    async def _read(self, subscriber: EventSubscriber) -> bool:
         """Read events, as far as there is room for them, and begin to deliver them. Returns whether there are more."""
         room = self._all.options.max_pending_events - len(self._pending)
         if room <= 0:
@@ -129,7 +129,7 @@ class WebhookWorker:
     def _begin(self, cursor: str | None, work: Any) -> None:
         self._pending.append(_Delivery(cursor, asyncio.create_task(work)))
 
-    async def _settle(self, subscriber: Subscriber, version: int, *, more: bool) -> None:
+    async def _settle(self, subscriber: EventSubscriber, version: int, *, more: bool) -> None:
         """Wait for the next event or outcome, and record deliveries."""
         if not more:
             feed = subscriber.type.feed

@@ -30,7 +30,7 @@ from ...server.list_pages import Listing
 from ...server.registry.component_options import ResourceOptions, RightOptions
 from ...server.resource_readers import is_text
 from ...server.server import Server
-from ..base import Extension
+from ..extension import Extension
 from .in_code import Skill
 from .skill_folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, read_file
 

@@ -31,7 +31,7 @@ PROGRESS = "notifications/progress"
 Put = Callable[[dict[str, InputRequest]], Awaitable[dict[str, asyncio.Future[Raw]]]]
 
 
-class Steps(Protocol):
+class TaskSteps(Protocol):
     """The stored steps and answers of a handler, for the next worker; UNSET means none."""
 
     async def get(self, key: str) -> Any: ...
@@ -51,7 +51,7 @@ class TaskAsking(LegacyAsking):
         channel: Channel,
         put: Put,
         asked: Callable[[str], bool],
-        steps: Steps | None = None,
+        steps: TaskSteps | None = None,
     ) -> None:
         super().__init__(dispatcher, call, channel)
         self._steps = steps

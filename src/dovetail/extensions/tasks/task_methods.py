@@ -21,7 +21,7 @@ from ...core.channel import Call, Channel, ServerRequestsNotSupported
 from ...core.input_rounds import prepare_input
 from ...core.metadata import check
 from ...core.rights import hidden, visible
-from ...core.subscriptions import Subscriber
+from ...core.subscription_hub import Subscriber
 from ...core.task_machine import TaskDesign, TaskMachine
 from ...core.task_views import TASK_VIEWS, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...drivers.middleware_chain import Next, Request
@@ -46,7 +46,7 @@ from ...server.server import Server
 from ...settings import checked_seconds
 from ...stores.base import Store
 from ...wire.dialects.dialect import REASON, error_from_wire
-from ..base import Extension
+from ..extension import Extension
 from .task_jobs import Job
 from .task_options import Wish, erlmcp_wish
 from .task_runner import TaskRunner

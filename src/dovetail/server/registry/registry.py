@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from ...core.principal import Principal
 from ...core.rights import Rights, at, needed
-from ...core.subscriptions import PublishedChange
+from ...core.subscription_hub import PublishedChange
 from ...errors import ProtocolError, RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
 from ...wire.dialects import OFFICIAL, Dialect

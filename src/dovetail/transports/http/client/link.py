@@ -2,7 +2,7 @@
 
 Every message is a POST. Each request gets its response in the HTTP response of its POST, as JSON or as an
 event stream. The exchange runs in the caller's task, so cancelling the caller closes it. Legacy sessions add
-a session id header, a GET stream for messages that belong to no request, resumption with ``Last-Event-ID``,
+a session id header, a GET stream for messages that belong to no request, resumption with ``Last-SseEvent-ID``,
 and a DELETE at the end.
 
 `HttpLink` is shared with HTTP+SSE of 2024-11-05 (`sse_link`).
@@ -28,7 +28,7 @@ from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, cached_routing_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
-from ....wire.sse import Event, EventParser
+from ....wire.sse import EventParser, SseEvent
 from .http_requests import (
     AUTHORIZATION_ADVICE,
     ERROR_EXCERPT,
@@ -191,7 +191,7 @@ class HttpLink(Link):
         self,
         chunks: AsyncIterator[bytes],
         parser: EventParser,
-        take: Callable[[Event], None],
+        take: Callable[[SseEvent], None],
         enough: Callable[[], bool],
     ) -> None:
         """Pass the events of a stream to ``take`` until it ends or is complete, a bounded number per loop
@@ -331,7 +331,7 @@ class StreamableLink(HttpLink):
         """Pass on the events of one response until it ends or the request has its response."""
         conversation = self._conversation
 
-        def take(event: Event) -> None:
+        def take(event: SseEvent) -> None:
             if event.id is not None:
                 stream.last_id = event.id
             if event.retry is not None:
@@ -396,7 +396,7 @@ class StreamableLink(HttpLink):
     async def _get(self, last_id: str | None) -> Response:
         headers = {**GET_HEADERS, **self._session_headers(self._revision)}
         if last_id is not None:
-            headers["Last-Event-ID"] = last_id
+            headers["Last-SseEvent-ID"] = last_id
         return await self._requests.send("GET", headers)
 
     async def _end_session(self) -> None:

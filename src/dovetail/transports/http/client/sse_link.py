@@ -13,7 +13,7 @@ from ....client.http_client import Fetch, Response
 from ....drivers.requests import OutgoingRequest
 from ....errors import SessionLost, TransportError
 from ....wire.headers import VERSION_HEADER
-from ....wire.sse import Event, EventParser
+from ....wire.sse import EventParser, SseEvent
 from .http_requests import excerpt, media_type, status_error
 from .link import GET_HEADERS, POST_HEADERS, HttpLink
 from .url_parts import same_origin
@@ -52,7 +52,7 @@ class SseLink(HttpLink):
         self._conversation.connected(self, self.exchange)
         self._reader = asyncio.get_running_loop().create_task(self._read(chunks))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: SseEvent) -> None:
         if event.event == "endpoint" and event.data and self._endpoint is None:
             self._endpoint = self._resolve(event.data)
         elif event.event == "message" and event.data is not None and self._endpoint is not None:

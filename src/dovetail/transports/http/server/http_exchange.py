@@ -39,7 +39,7 @@ from ....wire.seal import Seal
 if TYPE_CHECKING:
     from ....core.route_handlers import CustomRoute
     from ....telemetry.metrics import Metrics
-    from .event_log import EventHistory
+    from .sse_event_log import EventHistory
 
 HTTP_TICK: Final = 1.0
 """Seconds between two checks of the timeouts of one app."""

@@ -23,7 +23,7 @@ from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
     from .app_state import AppParts
-    from .event_log import LoggedStream
+    from .sse_event_log import LoggedStream
 
 
 class SessionCalls:

@@ -17,7 +17,7 @@ from ....core.channel import Call, Cancel, Event, Notice, PeerResponse, Reply, S
 from ....core.endpoint import INITIALIZE
 from ....core.metadata import is_modern
 from ....core.principal import Principal
-from ....core.subscriptions import REFRESHED
+from ....core.subscription_hub import REFRESHED
 from ....drivers.exchange import NULL_WRITER
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Outcome

@@ -17,7 +17,7 @@ from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
-    from .event_log import LoggedStream
+    from .sse_event_log import LoggedStream
 
 SESSION_STREAMS: Final = 8
 """Maximum general streams of one legacy session; a new one closes the oldest."""

@@ -35,7 +35,7 @@ from .http_exchange import HttpService
 if TYPE_CHECKING:
     from ....cluster.shared_sessions import SharedSessions
     from ....drivers.requests import Requests
-    from .event_log import EventLog, ReplayBudget
+    from .sse_event_log import ReplayBudget, SseEventLog
 
 
 class _SessionToken(Struct, array_like=True):
@@ -90,7 +90,7 @@ class LiveSession:
         self.cancelled_calls = CancelledCalls(endpoint.limits.max_requests_per_connection)
         """Cancelled calls whose task has not finished. They still count as in flight."""
         self.requests: Requests | None = None
-        self.log: EventLog | None = None
+        self.log: SseEventLog | None = None
         """Created with the first event stream."""
         self.open_streams = 0
         self.at_work = False
@@ -171,7 +171,7 @@ class Sessions:
     @cached_property
     def event_budget(self) -> ReplayBudget:
         """The bytes of all event logs."""
-        from .event_log import ReplayBudget  # loaded with the first event stream
+        from .sse_event_log import ReplayBudget  # loaded with the first event stream
 
         return ReplayBudget(self.limits.max_replay_bytes)
 
@@ -231,17 +231,17 @@ class Sessions:
                 self._owned[principal].order.move_to_end(id)
         return entry
 
-    def log(self, entry: LiveSession) -> EventLog:
+    def log(self, entry: LiveSession) -> SseEventLog:
         """The event log of a session; created with its first stream."""
         if entry.log is None:
             shared, history = self.shared, self._service.event_history
             if shared is not None:
                 entry.log = shared.log(entry)
             else:
-                from .event_log import EventLog  # loaded with the first event stream
+                from .sse_event_log import SseEventLog  # loaded with the first event stream
 
                 journal = None if history is None else history.journal(entry.session)
-                entry.log = EventLog(self.limits, self.event_budget, journal=journal)
+                entry.log = SseEventLog(self.limits, self.event_budget, journal=journal)
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:

@@ -1,4 +1,4 @@
-"""Lifecycle messages: handshake, discovery, progress, logging, cancellation, subscriptions.
+"""Messages of the base protocol: handshake, discovery, progress, logging, cancellation, subscriptions.
 
 ``ping``, ``server/discover`` and erlmcp's ``shutdown`` use `RequestParams` and, except for discovery, return
 an `EmptyResult`. List-changed notifications, ``notifications/initialized`` and others use

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET, Struct
 
 from dovetail.core.channel import Session
-from dovetail.core.subscriptions import (
+from dovetail.core.subscription_hub import (
     ACKNOWLEDGED,
     PublishedChange,
     Subscriber,

@@ -64,9 +64,9 @@ class EventHistory(Protocol):
         ...
 
     async def missed(
-        self, session: Session, log: EventLog, last: str
+        self, session: Session, log: SseEventLog, last: str
     ) -> tuple[LoggedStream, list[bytes]] | None:
-        """The stream of an event and the later events, as `EventLog.find` returns them."""
+        """The stream of an event and the later events, as `SseEventLog.find` returns them."""
         ...
 
 
@@ -75,10 +75,10 @@ class ReplayBudget(Struct, eq=False):
 
     limit: int
     total: int = 0
-    _holders: dict[int, dict[EventLog, None]] = {}
+    _holders: dict[int, dict[SseEventLog, None]] = {}
     """The logs by the bit length of their size, so that a large one is found in constant time."""
 
-    def moved(self, log: EventLog, before: int, after: int) -> None:
+    def moved(self, log: SseEventLog, before: int, after: int) -> None:
         """The size of ``log`` has another bit length than before."""
         if before:
             del self._holders[before.bit_length()][log]
@@ -95,7 +95,7 @@ class ReplayBudget(Struct, eq=False):
 class LoggedStream(Struct, eq=False):
     """A logical stream: numbered events, sent to the newest response of the stream."""
 
-    log: EventLog
+    log: SseEventLog
     number: int
     name: str
     """The prefix of its event ids."""
@@ -134,7 +134,7 @@ class LoggedStream(Struct, eq=False):
         return event
 
 
-class EventLog:
+class SseEventLog:
     """The streams and recent events of one session."""
 
     __slots__ = ("_budget", "_bytes", "_events", "_journal", "_limits", "_next", "_tag", "general", "streams")
