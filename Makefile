@@ -31,10 +31,10 @@ test: check      ## lint, types and the tests that need nothing but Python
 	$(PYTEST)
 
 test-ci: setup peers programs ## the tests that need other programs; not the slow ones
-	$(PYTEST) -m "(peer or browser or redis or prometheus) and not slow"
+	$(PYTEST) -m "(peer or browser or redis or prometheus or nginx) and not slow"
 
 test-all: test setup peers frameworks programs ## all tests and the conformance suite
-	$(PYTEST) -m "slow or peer or framework or browser or redis or prometheus"
+	$(PYTEST) -m "slow or peer or framework or browser or redis or prometheus or nginx"
 	$(MAKE) test-middleware conformance
 
 test-middleware: setup ## the tests of servers again, with every middleware switched on at generous limits
@@ -57,7 +57,7 @@ frameworks: setup ## install the agent frameworks of docs/frameworks.md, each in
 	@scripts/framework_envs.sh
 
 programs:        ## install the programs the tests talk to, with apt-get
-	@scripts/packages.sh redis-server chromium prometheus
+	@scripts/packages.sh redis-server chromium prometheus nginx
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json

@@ -18,7 +18,7 @@ install=("${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missi
   exit 2
 }
 # Nobody asked for a service that listens from now on.
-for service in redis-server prometheus; do
+for service in redis-server prometheus nginx; do
   if command -v systemctl >/dev/null && [[ " ${missing[*]} " == *" $service "* ]]; then
     "${as_root[@]}" systemctl disable --now "$service" >/dev/null 2>&1 || true
   fi

@@ -7,20 +7,25 @@ import os
 import re
 import shlex
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from dovetail.settings import HttpOptions, Limits
 from tests.deploy.projects import FILE, ROOT, Running, modern, started
+from tests.support.certificates import Authority
+from tests.support.redis import free_port
 from tests.support.waiting import HANG, wait_until
 
 PAGE = (ROOT / "docs" / "going-to-production.md").read_text()
@@ -174,6 +179,78 @@ def test_a_call_under_way_is_finished_when_the_server_is_stopped(tmp_path: Path)
         assert one.server.process.wait(HANG) == 0
         assert replies[0].status == 200
         assert (replies[0].events or [replies[0].message])[-1]["result"]["content"][0]["text"] == "shipped"
+
+
+STREAMING = '''
+
+@server.tool(scopes=["orders:write"])
+async def track(ctx: Context) -> str:
+    """Report progress, then wait for the file."""
+    import asyncio, pathlib
+
+    await ctx.report_progress(1, 2)
+    while not pathlib.Path("truck").exists():
+        await asyncio.sleep(0.01)
+    return ctx.scope["client"][0]
+'''
+
+
+@contextmanager
+def nginx(folder: Path, backend: int) -> Iterator[Callable[[], ssl.SSLSocket]]:
+    """nginx with the configuration of the page: connects to it as a client of shop.example."""
+    authority, port = Authority(folder), free_port()
+    certificate = authority.certificate("shop.example")
+    site = FILES["orders.conf"].replace("listen 443", f"listen 127.0.0.1:{port}")
+    site = site.replace("127.0.0.1:8000", f"127.0.0.1:{backend}")
+    site = re.sub(r"/etc/ssl/shop.example.\w+", str(certificate), site)
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    main = f"daemon off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off; {paths} {site} }}"
+    (folder / "nginx.conf").write_text(main)
+    trust = ssl.create_default_context(cafile=authority.path)
+
+    def connect() -> ssl.SSLSocket:
+        return trust.wrap_socket(
+            socket.create_connection(("127.0.0.1", port), HANG), server_hostname="shop.example"
+        )
+
+    def accepts() -> bool:
+        try:
+            connect().close()
+        except OSError:
+            return False
+        return True
+
+    with subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf"), "-p", str(folder)]) as process:
+        try:
+            wait_until(lambda: process.poll() is not None or accepts())
+            assert process.poll() is None
+            yield connect
+        finally:
+            process.terminate()
+
+
+@pytest.mark.nginx
+def test_nginx_passes_events_on_at_once_and_says_who_called(tmp_path: Path) -> None:
+    with (
+        shop(tmp_path, program=FILES["server.py"] + STREAMING) as one,
+        nginx(tmp_path, one.server.port) as connect,
+    ):
+        headers, body = modern("track")
+        body["params"]["_meta"]["progressToken"] = "p"
+        data = json.dumps(body).encode()
+        every = headers | one.headers() | {"X-Forwarded-For": "203.0.113.9", "Content-Length": str(len(data))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in every.items())
+        with connect() as client, client.makefile("rb") as lines:
+            client.sendall(f"POST /mcp HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode() + data)
+            assert lines.readline().startswith(b"HTTP/1.1 200")
+            assert any(b'"progress":1' in line for line in lines)  # though the tool still waits
+            (tmp_path / "truck").touch()
+            assert b'"127.0.0.1"' in lines.read()  # not what the client sent
+        with connect() as client, client.makefile("rb") as lines:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
+            assert lines.readline().startswith(b"HTTP/1.1 403")
 
 
 def test_the_files_agree_with_each_other_and_with_the_defaults() -> None:
