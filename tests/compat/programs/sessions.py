@@ -10,7 +10,6 @@ from mcp.server.lowlevel import Server
 from dovetail import Client, DovetailError, Principal, Refusal
 from dovetail.compat.adapter import ServerAdapter
 from dovetail.compat.versions import SDKS
-from dovetail.drivers.duplex import lifespan as running
 
 open_sessions = 0
 begun = []
@@ -120,7 +119,7 @@ MESSAGE = """
 
 async def a_session_of_clients_without_sessions_expires():
     adapter = ServerAdapter(server, session, SDKS[1], idle_timeout=0.2)
-    async with adapter.lifespan(), running(adapter.proxy):
+    async with adapter.lifespan(), adapter.proxy.running():
         assert open_sessions == 1
         reply = await adapter.proxy.handle(MESSAGE, scope={"principal": Principal("ann")})
         assert b'"text":"2"' in reply
