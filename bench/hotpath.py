@@ -99,7 +99,7 @@ async def over_http(era: str, *, bare: bool = False) -> Run:
     else:
         options = HttpOptions()
         app = HttpApp(server.dispatcher, options)
-        await app.life.start()
+        await app.state.start()
         table = ConnectionTable(app, "http", options, server.limits.max_header_bytes)
         table.start()
         connection: Any = table.protocol()
