@@ -1,6 +1,7 @@
 """Two changes of one session at once, in one process or in two: each holds, whichever is written first."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.support.aio import run
 from tests.support.waiting import HANG
 from tests.support.web import Web, served
 
-STOCK = "shop://stock"
+STOCK, OTHER = "shop://stock", "shop://other"
 
 
 class Waiting(SqliteStore):
@@ -61,6 +62,11 @@ def shop(store: SqliteStore) -> Server:
     async def sell() -> str:
         await server.notify_resource_updated(STOCK)
         return "sold"
+
+    @server.tool
+    async def tell() -> str:
+        await server.notify_resource_updated(OTHER)
+        return "told"
 
     return server
 
@@ -159,3 +165,33 @@ async def test_changes_during_a_stream_move_are_sent_on_the_new_stream(tmp_path:
             assert (await data(events))["params"]["uri"] == STOCK
         await connection.close()
         await moved.close()
+
+
+async def update(events: Any) -> tuple[str, str]:
+    """The URI and the event id of the next update on a stream."""
+    async for event in events:
+        if event.data:
+            return json.loads(event.data)["params"]["uri"], event.id
+    raise AssertionError("the stream has ended")
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+@run
+async def test_a_stream_that_moves_repeats_nothing_that_was_sent(resumed: bool, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        for uri in (STOCK, OTHER):
+            await Web(first).legacy(NEWEST, session, "resources/subscribe", {"uri": uri})
+        last: dict[str, str] = {}
+        for number, site in enumerate([second, first, second, first, second]):
+            connection, events = await stream(site, session, **last)
+            # Nothing that an earlier stream has sent comes before the change of this one.
+            tool, changed = (("sell", STOCK), ("tell", OTHER))[number % 2]
+            seller = (first, first, second, second, first)[number]
+            await Web(seller).legacy(NEWEST, session, "tools/call", {"name": tool, "arguments": {}})
+            async with asyncio.timeout(HANG):
+                uri, id = await update(events)
+            assert (number, uri) == (number, changed)
+            last = {"Last-Event-ID": id} if resumed else {}
+            await connection.close()

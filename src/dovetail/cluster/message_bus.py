@@ -124,10 +124,18 @@ class SseMessage(Message, frozen=True):
 
 
 class GeneralStreamState(Message, frozen=True):
-    """The state of the general stream: the number of its newest event, and the numbered events."""
+    """The state of the general stream: the number of its newest event, and the numbered events.
+
+    ``delivered`` are the newest changes, by process, that the session was notified of; ``sent`` those before its
+    last response ended, which a client that does not resume has missed. ``version`` is the record of the session
+    that determined its subscriptions.
+    """
 
     written: int
     events: list[tuple[int, bytes]]
+    delivered: dict[str, int]
+    sent: dict[str, int]
+    version: int
 
 
 class Acknowledgement(Message, frozen=True):

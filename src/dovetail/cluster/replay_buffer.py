@@ -2,8 +2,9 @@
 
 Change notifications and session updates travel separately. A resource may therefore change after a session
 subscribed elsewhere, but before the process with its stream knows of the subscription. A moved stream can
-miss a notification in the same way. Recent changes are sent again in these cases: a duplicate is harmless, a
-missed change is not.
+miss a notification in the same way. Recent changes are sent again in these cases, except those that the
+process which had the stream before has delivered. When that is unknown, a duplicate is harmless, a missed
+change is not.
 """
 
 from __future__ import annotations
@@ -54,7 +55,12 @@ class ReplayBuffer:
         if self._complete_since > since:
             self._hub.refresh(subscriber)
             return
+        delivered = subscriber.delivered if uris is None else None
         for at, news in tuple(self._last.values()):
+            if delivered is not None and news.origin is not None:
+                process, number = news.origin
+                if number <= delivered.get(process, 0):
+                    continue
             if at > since and (uris is None or (news.uri is not None and self._concerns(news.uri, uris))):
                 self._hub.notify_local(news, only=subscriber)
 

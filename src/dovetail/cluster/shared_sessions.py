@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -94,6 +95,8 @@ class SharedSessions:
         self._clock = service.clock
         self._live_sessions: dict[str, LiveSession] = {}
         """Live sessions by storage name."""
+        self._recovering: set[str] = set()
+        """Sessions that are notified of changes again only after recent ones were repeated."""
         self._acquiring: dict[str, tuple[asyncio.Future[None], list[bytes]]] = {}
         """General streams that are being taken over, with the messages that arrived meanwhile."""
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -239,11 +242,14 @@ class SharedSessions:
             session.phase, session.queue = stored.phase, stored.queue
         session.log_level = stored.log_level
         session.tasks = dict(stored.tasks) or None
-        session.notified_remotely = (
-            stored.listener not in (None, self.bus.worker_id) and storage_name(live.id) not in self._acquiring
-        )
+        self._set_notified(live)
         live.listened = live.listened and stored.listener == self.bus.worker_id
         self._service.session_changed(session, stored.subscriptions)
+
+    def _set_notified(self, live: LiveSession) -> None:
+        """Notify a session of changes here, unless another process does so or recent changes come first."""
+        elsewhere = live.record.listener not in (None, self.bus.worker_id)
+        live.session.notified_remotely = elsewhere or storage_name(live.id) in self._recovering
 
     async def end(self, live: LiveSession) -> None:
         """End the session in all processes. Raises: StoreError."""
@@ -324,47 +330,69 @@ class SharedSessions:
         """Find a stream of another process and its events after ``last``. Raises: StoreError."""
         return await self.remote_streams.follow(live, storage_name(live.id), last)
 
-    async def listen(self, live: LiveSession) -> bool:
+    async def listen(self, live: LiveSession, *, resumed: bool) -> bool:
         """Take over the general stream, including its past events.
 
+        ``resumed`` means that the client gets the events since its last one. Otherwise the changes since its last
+        response ended are repeated.
         Return False if notifications may have been lost; the caller then reports it
         (`Service.session_recovered`). Raises: StoreError.
         """
         name = storage_name(live.id)
         while name in self._acquiring:
             await asyncio.wait({self._acquiring[name][0]})
+        live.delivered = None
         if live.listened:
             return True
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
         self._acquiring[name] = (done, [])
+        self._recovering.add(name)
+        recover: Callable[[], None] | None = None
         try:
-            # Notifications are delivered from here on; duplicates are possible, gaps are not.
-            live.session.notified_remotely = False
+            # Changes from here on are recorded, and repeated below.
+            live.session.notified_remotely = True
             listener = (await self._stored(live)).listener
-            missing = listener is not None and not await self._acquire_stream(live, name, listener)
+            taken = None if listener is None else await self._acquire_stream(live, name, listener)
+            missing = listener is not None and taken is None
             await self.save(live, self.bus.worker_id)
             live.listened = True
             general = self._sessions.log(live).general
             for message in self._acquiring[name][1]:
                 general.write(message)
+            if not missing:
+                # With another version, its subscriptions may have been others.
+                known = taken is not None and live.record.version == taken.version + 1
+                delivered = None
+                if known and taken is not None:
+                    delivered = taken.delivered if resumed else taken.sent
+                recover = partial(
+                    self._service.session_recovered, live.session, lately=True, delivered=delivered
+                )
         finally:
             del self._acquiring[name]
             done.set_result(None)
-            live.session.notified_remotely = live.record.listener not in (None, self.bus.worker_id)
-        if not missing:  # after the response has been attached
-            loop = asyncio.get_running_loop()
-            loop.call_soon(lambda: self._service.session_recovered(live.session, lately=True))
+            loop.call_soon(
+                self._resume_notifying, live, name, recover
+            )  # after the response has been attached
         return not missing
 
-    async def _acquire_stream(self, live: LiveSession, name: str, listener: str) -> bool:
-        """Acquire the general stream from its owner. Return False if its owner died and messages may be lost."""
+    def _resume_notifying(self, live: LiveSession, name: str, recover: Callable[[], None] | None) -> None:
+        if name not in self._acquiring:
+            self._recovering.discard(name)
+        self._set_notified(live)
+        if recover is not None:
+            recover()
+
+    async def _acquire_stream(self, live: LiveSession, name: str, listener: str) -> GeneralStreamState | None:
+        """Acquire the general stream from its owner. Return None if its owner died and messages may be lost."""
         log = self._sessions.log(live)
         stored = (
             None if listener == self.bus.worker_id else await self.bus.request(listener, StreamTakeover(name))
         )
         if isinstance(stored, GeneralStreamState):
             log.resume_general(stored.written, stored.events)
-            return True
+            return stored
         entries = [
             entry for entry in await self.events.read(name, log.general.name) if entry.text is not None
         ]
@@ -374,11 +402,12 @@ class SharedSessions:
             )
         # The owner may have sent events that were not stored: skip their numbers.
         log.general.written += MAX_UNSTORED_EVENTS
-        return False
+        return None
 
     def vacate(self, live: LiveSession) -> None:
         """Announce that the last response of the general stream here has ended."""
         if live.listened:
+            live.delivered = self._service.delivered_changes(live.session)
             self.bus.send(None, StreamVacated(storage_name(live.id)))
 
     # --- message handlers -----------------------------------------------------------------------------------
@@ -428,10 +457,12 @@ class SharedSessions:
         live = self._live_sessions.get(bus_message.session)
         if live is None or not live.listened:
             return Acknowledgement(False)
+        delivered, version = self._service.delivered_changes(live.session), live.record.version
         live.listened, live.session.notified_remotely = False, True
         live.record = replace(live.record, listener=sender)
         log = self._sessions.log(live)
-        return GeneralStreamState(log.general.written, log.taken(log.general))
+        sent = delivered if live.delivered is None else live.delivered
+        return GeneralStreamState(log.general.written, log.taken(log.general), delivered, sent, version)
 
     def _stream_vacated(self, bus_message: StreamVacated, sender: str) -> None:
         live = self._live_sessions.get(bus_message.session)
@@ -439,7 +470,7 @@ class SharedSessions:
             self._start_task(self._reacquire_stream(live))
 
     async def _reacquire_stream(self, live: LiveSession) -> None:
-        if not await self.listen(live):
+        if not await self.listen(live, resumed=False):
             self._service.session_recovered(live.session)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:

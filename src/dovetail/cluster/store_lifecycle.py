@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import secrets
 import time
@@ -17,6 +18,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..core.subscription_hub import PublishedChange
 from ..errors import DovetailError
@@ -99,22 +101,29 @@ class _NotificationRelay:
         self._hub = dispatcher.subscriptions.hub
         # Servers with other names may share the store.
         self._topic = f"{_TOPIC}/{hashlib.sha256(dispatcher.name.encode()).hexdigest()[:16]}"
-        self._sender_id = secrets.token_bytes(8)
+        self._sender_id = secrets.token_hex(8)
+        self._published = itertools.count(1)
         self._send_queue = SendQueue(store, MAX_QUEUED_CHANGES)
         self._stops = (store.subscribe(self._topic, self._receive), store.subscribe(GAP, self._on_gap))
         self._hub.publish_remote = self._publish
         self._replay_buffer = ReplayBuffer(self._hub, time.monotonic)
         self._hub.on_publish, self._hub.notify_missed = self._replay_buffer.record, self._replay_buffer.replay
 
-    def _publish(self, news: PublishedChange) -> None:
-        self._send_queue.put(self._topic, self._sender_id + msgspec.json.encode(news))
+    def _publish(self, news: PublishedChange) -> PublishedChange:
+        news = replace(news, origin=(self._sender_id, next(self._published)))
+        self._send_queue.put(self._topic, msgspec.json.encode(news))
+        return news
 
     def _receive(self, message: bytes) -> None:
-        if not message.startswith(self._sender_id):  # local subscribers were already notified
-            try:
-                self._hub.notify_local(_read_news(message[len(self._sender_id) :]))
-            except msgspec.DecodeError:
-                log.warning("notification rejected: unknown format, sent by another version of Dovetail")
+        try:
+            news = _read_news(message)
+        except msgspec.DecodeError:
+            log.warning("notification rejected: unknown format, sent by another version of Dovetail")
+            return
+        if (
+            news.origin is None or news.origin[0] != self._sender_id
+        ):  # local subscribers were already notified
+            self._hub.notify_local(news)
 
     def _on_gap(self, _: bytes) -> None:
         """Tell all local subscribers that anything may have changed, because notifications were lost."""

@@ -347,9 +347,15 @@ class Service(Responder, Protocol):
     def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
         """Apply new subscriptions that another process received for the session."""
 
-    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+    def delivered_changes(self, session: Session) -> dict[str, int]:
+        """Return, by process, the newest change that a session was notified of."""
+        return {}
+
+    def session_recovered(
+        self, session: Session, *, lately: bool = False, delivered: Mapping[str, int] | None = None
+    ) -> None:
         """Notify a session that may have missed changes: of everything, or (``lately``) of recent changes
-        only."""
+        that are not ``delivered``."""
 
     def session_closed(self, session: Session) -> None:
         """Forget a session that has ended."""

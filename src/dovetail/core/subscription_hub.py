@@ -27,6 +27,8 @@ from .metadata import require
 from .principal import Principal, key_of
 from .rights import Rights, visible
 
+MAX_PROCESSES: Final = 1000
+"""Processes whose newest change is known."""
 MAX_RESOURCE_DEPTH: Final = 64
 """Number of parent levels of a resource that are searched for subscribers."""
 
@@ -53,6 +55,8 @@ class Subscriber(Struct, eq=False, kw_only=True):
     """The granted part of the requested filter."""
     uris: set[str] = set()
     tasks: frozenset[str] = frozenset()
+    delivered: Mapping[str, int] | None = None
+    """By process, the newest change that another process delivered before the stream of this session moved here."""
     principal: Principal | None = None
     """The principal that subscribed, with its scopes at that time."""
     call: Call | None = None
@@ -81,6 +85,8 @@ class PublishedChange(Struct, frozen=True, omit_defaults=True):
     meta: dict[str, Any] | None = None
     task: m.DetailedTask | None = None
     """The task, in its current state."""
+    origin: tuple[str, int] | None = None
+    """The process that published the change, and its number there; None with a single process."""
 
     def applies_to(self, subscriber: Subscriber) -> bool:
         """Whether the change applies to this subscriber."""
@@ -109,8 +115,12 @@ class SubscriptionHub:
         self._tasks: dict[str, dict[Subscriber, None]] = {}
         self.sessions = self.uri_count = 0
         """Number of sessions, and number of URIs with a subscriber."""
-        self.publish_remote: Callable[[PublishedChange], None] | None = None
-        """Sends a change to the other processes; None with a single process."""
+        self.publish_remote: Callable[[PublishedChange], PublishedChange] | None = None
+        """Sends a change to the other processes and returns it with its origin; None with a single process."""
+        self._newest: dict[str, int] = {}
+        """The newest change of each process that was published here."""
+        self._moved: set[Subscriber] = set()
+        """The sessions with ``delivered``."""
         self.on_publish: Callable[[PublishedChange], None] | None = None
         """Called with every change published in this process."""
         self.notify_missed: Callable[[Subscriber, Collection[str] | None], None] | None = None
@@ -166,6 +176,7 @@ class SubscriptionHub:
             self._unwatch(subscriber, uri)
         for task in subscriber.tasks:
             _drop(self._tasks, task, subscriber)
+        self._moved.discard(subscriber)
         if self.on_session_end is not None and subscriber.session is not None:
             self.on_session_end(subscriber.session)
 
@@ -216,7 +227,7 @@ class SubscriptionHub:
         Returns the number of notified subscribers of this process.
         """
         if self.publish_remote is not None:
-            self.publish_remote(news)
+            news = self.publish_remote(news)
         told = (
             news
             if self.client_uri is None or news.uri is None
@@ -226,15 +237,28 @@ class SubscriptionHub:
             follow(told)
         return self.notify_local(news)
 
+    def delivered_to(self, subscriber: Subscriber) -> dict[str, int]:
+        """By process, the newest change that a session was notified of."""
+        newest = dict(self._newest)
+        for process, number in (subscriber.delivered or {}).items():
+            newest[process] = max(number, newest.get(process, 0))
+        return newest
+
     def notify_local(self, news: PublishedChange, only: Subscriber | None = None) -> int:
         """Notify the subscribers of this process only, or one of them. Returns their number."""
-        if self.on_publish is not None and only is None:
-            self.on_publish(news)
+        if only is None:
+            if self.on_publish is not None:
+                self.on_publish(news)
+            if news.origin is not None:
+                process, number = news.origin
+                self._newest.pop(process, None)
+                self._newest[process] = number
+                if len(self._newest) > MAX_PROCESSES:
+                    del self._newest[next(iter(self._newest))]
         if news.list is not None:
             method = f"notifications/{news.list}/list_changed"
             interested = {one: None for one in self._lists[news.list] if news.applies_to(one)}
-            if only is not None:
-                interested = {only: None} if only in interested else {}
+            interested = self._addressed(news, interested, only)
             return _notify(interested, method, lambda meta: m.NotificationParams(meta=meta))
         if news.task is not None:
             task = news.task
@@ -256,8 +280,7 @@ class SubscriptionHub:
             interested = {one: None for one in interested if news.applies_to(one)}
         if rights:
             interested = {one: None for one in interested if visible(rights, one.principal)}
-        if only is not None:
-            interested = {only: None} if only in interested else {}
+        interested = self._addressed(news, interested, only)
 
         def params(own: dict[str, Any] | UnsetType) -> Struct:
             whole = {**more, **(own or {})}
@@ -269,13 +292,30 @@ class SubscriptionHub:
         self.visibility_filter(interested, uri, tell)
         return len(interested)
 
+    def _addressed(
+        self, news: PublishedChange, interested: dict[Subscriber, None], only: Subscriber | None
+    ) -> dict[Subscriber, None]:
+        """Return ``only``, or the interested subscribers that another process has not notified already."""
+        if only is not None:
+            return {only: None} if only in interested else {}
+        if not self._moved or news.origin is None:
+            return interested
+        process, number = news.origin
+        return {
+            one: None for one in interested if one.delivered is None or one.delivered.get(process, 0) < number
+        }
+
     def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
         """Send the state of a task to one listen stream that listed it, as `publish_task` would."""
         _notify({subscriber: None}, "notifications/tasks", lambda meta: _with(task, meta))
 
-    def refresh(self, subscriber: Subscriber, *, lately: bool = False) -> None:
-        """Notify one session that all it is subscribed to may have changed; or, if known, only recent
-        changes."""
+    def refresh(
+        self, subscriber: Subscriber, *, lately: bool = False, delivered: Mapping[str, int] | None = None
+    ) -> None:
+        """Notify one session that all it is subscribed to may have changed; or, if known, only of recent
+        changes that are not ``delivered``."""
+        subscriber.delivered = delivered
+        (self._moved.discard if delivered is None else self._moved.add)(subscriber)
         if lately:
             if self.notify_missed is not None:
                 self.notify_missed(subscriber, None)

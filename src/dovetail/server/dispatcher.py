@@ -264,9 +264,15 @@ class Dispatcher:
         """`Subscriptions.session_changed`."""
         self.subscriptions.session_changed(session, subscriptions)
 
-    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+    def delivered_changes(self, session: Session) -> dict[str, int]:
+        """`Subscriptions.delivered_changes`."""
+        return self.subscriptions.delivered_changes(session)
+
+    def session_recovered(
+        self, session: Session, *, lately: bool = False, delivered: Mapping[str, int] | None = None
+    ) -> None:
         """`Subscriptions.session_recovered`."""
-        self.subscriptions.session_recovered(session, lately=lately)
+        self.subscriptions.session_recovered(session, lately=lately, delivered=delivered)
 
     def session_closed(self, session: Session) -> None:
         """`Subscriptions.session_closed`."""

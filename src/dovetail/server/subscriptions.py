@@ -145,10 +145,16 @@ class Subscriptions:
         if session.phase != "paused":
             session.wake_waiting()
 
-    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+    def delivered_changes(self, session: Session) -> dict[str, int]:
+        """By process, the newest change that a legacy session was notified of."""
+        return {} if session.subscriber is None else self.hub.delivered_to(session.subscriber)
+
+    def session_recovered(
+        self, session: Session, *, lately: bool = False, delivered: Mapping[str, int] | None = None
+    ) -> None:
         """A legacy session was without a process for some time: repeat notifications that it may have missed."""
         if session.subscriber is not None:
-            self.hub.refresh(session.subscriber, lately=lately)
+            self.hub.refresh(session.subscriber, lately=lately, delivered=delivered)
 
     def session_closed(self, session: Session) -> None:
         """A legacy session has ended."""

@@ -75,7 +75,7 @@ class SessionStreams:
         watched = True
         general = last is None or last.startswith(f"{events.general.name}.")
         if shared is not None and general:
-            watched = await shared.listen(live)
+            watched = await shared.listen(live, resumed=last is not None)
         history = None if shared is not None else self._service.event_history
         found = (events.general, list[bytes]()) if last is None else events.find(last)
         if history is not None and last is not None:

@@ -57,6 +57,7 @@ class LiveSession:
     __slots__ = (
         "at_work",
         "cancelled_calls",
+        "delivered",
         "endpoint",
         "expires",
         "id",
@@ -97,6 +98,9 @@ class LiveSession:
         """It was busy when another session needed its slot. The end of its work must call `Sessions.settle`."""
         self.listened = False
         """The client has opened the general stream before, so events for it are recorded."""
+        self.delivered: dict[str, int] | None = None
+        """By process, the newest change that was sent before the general stream lost its last response; None while it
+        has one."""
         self.record: Any = None
         """The stored record of the session, if a store has it."""
 
