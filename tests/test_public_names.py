@@ -216,7 +216,7 @@ ANSWERED = {
     "NoToken",
     "ReturnError",
     "ServerBusy",
-    "ShareFull",
+    "TaskQuotaFull",
     "ShuttingDown",
     "WorkerLost",
 }

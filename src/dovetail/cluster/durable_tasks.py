@@ -31,7 +31,7 @@ from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..extensions.tasks.task_channel import PROGRESS
 from ..extensions.tasks.task_jobs import Job
 from ..extensions.tasks.task_notifications import publish, tell
-from ..extensions.tasks.task_store import KeptTasks, key_of
+from ..extensions.tasks.task_store import TaskStore, key_of
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
 from ..stores.base import Store, StoreError, StoreUnreadable
@@ -80,7 +80,7 @@ class TaskControl(Protocol):
 class DurableTasks:
     """The task leases of one process, its heartbeat, and the recovery of tasks of dead workers."""
 
-    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks, worker: TaskControl) -> None:
+    def __init__(self, dispatcher: Dispatcher, kept: TaskStore, worker: TaskControl) -> None:
         self._dispatcher = dispatcher
         self._tasks = kept
         self._store: Store = kept.store

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..stores.base import split
 
 if TYPE_CHECKING:
-    from ..extensions.tasks.task_store import KeptTasks
+    from ..extensions.tasks.task_store import TaskStore
 
 LEASE_LIFETIME: Final = 10.0
 """How long a worker holds a lease without renewing it. It renews three times in that period."""
@@ -74,7 +74,7 @@ def _start_time(pid: int) -> str:
 class LeaseHolders:
     """The processes that hold task leases."""
 
-    def __init__(self, kept: KeptTasks) -> None:
+    def __init__(self, kept: TaskStore) -> None:
         self._tasks = kept
 
     async def register(self, me: str) -> None:

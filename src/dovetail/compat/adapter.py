@@ -15,7 +15,7 @@ from ..drivers.middleware_chain import Next, Request
 from ..errors import DovetailError
 from ..gateway import Proxy
 from ..settings import HttpOptions, Limits, Timeouts
-from .memory_session import HTTP_SCOPE, Messages, RunSession, SessionOpener, incoming
+from .memory_session import HTTP_SCOPE, Messages, RunSession, SessionConnector, incoming
 from .versions import Sdk
 
 Scope = MutableMapping[str, Any]
@@ -67,7 +67,7 @@ class ServerAdapter:
         self.server = server
         self._http = http or {}
         handlers = None if sdk.handlers is None else getattr(server, sdk.handlers)
-        opener = SessionOpener(server, Messages(sdk, handlers), run, idle_timeout)
+        opener = SessionConnector(server, Messages(sdk, handlers), run, idle_timeout)
         self.proxy = OriginalProxy(
             opener,
             connections="session",

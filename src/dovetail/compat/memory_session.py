@@ -330,7 +330,7 @@ async def _contained(work: Awaitable[Any]) -> Any:
         raise RuntimeError(f"the handler failed: {type(error).__name__}") from error
 
 
-class SessionOpener:
+class SessionConnector:
     """Opens sessions of one original server, for a `Client`."""
 
     http = False

@@ -57,7 +57,7 @@ class _Folder(dict[str, tuple[int, ...] | None]):
     """The state of the files in a folder."""
 
 
-class Watches:
+class ResourceWatcher:
     """All watched sources of one server."""
 
     def __init__(self, hub: SubscriptionHub, run: Callable[..., Awaitable[Any]]) -> None:

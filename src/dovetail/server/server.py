@@ -219,7 +219,7 @@ class Server:
             text=text,
         )
         self.subscriptions = Subscriptions(settings.limits, self.lifecycle.runner.call)
-        self.health = Health(_Watched(self))
+        self.health = Health(_HealthTarget(self))
         seal = Seal(keys or Keys.random(), settings.limits.max_request_state_bytes, owner=name)
         self.dispatcher = Dispatcher(self, settings, seal, tuple(middleware))
         self._connect_parts()
@@ -674,7 +674,7 @@ class Server:
         instrument(self)
 
 
-class _Watched:
+class _HealthTarget:
     """The view that `Health` has of a server."""
 
     def __init__(self, server: Server) -> None:

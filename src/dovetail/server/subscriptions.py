@@ -19,7 +19,7 @@ from ..settings import Limits
 from ..wire.dialects.dialect import VENDOR
 
 if TYPE_CHECKING:
-    from .resource_watcher import Source, Watches
+    from .resource_watcher import ResourceWatcher, Source
 
 F = TypeVar("F", bound=Callable[..., Any])
 WATCH_SECONDS: Final = 0.1
@@ -46,7 +46,7 @@ class Subscriptions:
         """Called with each ``subscriptions/listen`` and what it asks for."""
         self._run = run
         self._listening: set[asyncio.Future[None]] = set()
-        self._watches: Watches | None = None
+        self._watches: ResourceWatcher | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the subscribers; known once the server has started or has a subscriber."""
 
@@ -72,9 +72,9 @@ class Subscriptions:
     def watch(self, uri: str, source: Source, *, interval: float = WATCH_SECONDS) -> Callable[[], None]:
         """`Server.watch`."""
         if self._watches is None:
-            from .resource_watcher import Watches  # loaded with the first watched source
+            from .resource_watcher import ResourceWatcher  # loaded with the first watched source
 
-            self._watches = Watches(self.hub, self._run)
+            self._watches = ResourceWatcher(self.hub, self._run)
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._watches.start)
         return self._watches.add(uri, source, interval)

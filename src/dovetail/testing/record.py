@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from ..client import Client
-from ..client.connecting.targets import Opener
+from ..client.connecting.targets import Connector
 from ..client.conversation import Conversation
 from ..core.channel import Link
 from ..errors import TransportError
@@ -76,7 +76,7 @@ async def record(
             await asyncio.to_thread(Path(path).write_text, client.recording.text(), "utf-8")
 
 
-def replay(source: Recording | str | Path) -> Opener:
+def replay(source: Recording | str | Path) -> Connector:
     """Return a target that responds as recorded: ``Client(replay("forecast.txt"))``."""
     if isinstance(source, Recording):
         return _Replayer(source)

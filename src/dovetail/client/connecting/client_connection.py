@@ -32,7 +32,7 @@ from ..calling.cache import CHANGED_BY
 from ..client_config import Callback, ClientConfig
 from ..conversation import Conversation
 from ..server_requests.callbacks import Answers, call_back, with_metadata
-from ..server_requests.server_request_tasks import TASK_METHODS, QuestionTasks
+from ..server_requests.server_request_tasks import TASK_METHODS, ServerRequestTasks
 from .connect import Attempt, Established
 from .connectors import opener_for
 from .listening import Listening
@@ -70,7 +70,7 @@ class Connections:
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, list[asyncio.Future[None]]] = {}
         """Calls that wait for a URL elicitation, by its id."""
-        self._question_tasks = QuestionTasks(config.limits.max_tasks)
+        self._question_tasks = ServerRequestTasks(config.limits.max_tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
         if config.middleware:

@@ -15,10 +15,10 @@ from ..auth import CHALLENGES, AuthRequest
 from ..client_config import ClientConfig
 from ..conversation import Conversation
 from ..http_client import Fetch, StatusError
-from .targets import Opener
+from .targets import Connector
 
 
-class _Opener:
+class _Connector:
     """Common parts of all openers."""
 
     http = False
@@ -41,7 +41,7 @@ class _Opener:
             raise
 
 
-class MemoryOpener(_Opener):
+class MemoryConnector(_Connector):
     """A server in this process, over a pair of in-memory links."""
 
     def __init__(self, config: ClientConfig) -> None:
@@ -66,7 +66,7 @@ class MemoryOpener(_Opener):
             await running.__aexit__(None, None, None)
 
 
-class ChildOpener(_Opener):
+class ChildConnector(_Connector):
     """A command, run as a child process."""
 
     async def open(self, conversation: Conversation, transport: str) -> None:
@@ -79,7 +79,7 @@ class ChildOpener(_Opener):
         )
 
 
-class SocketOpener(_Opener):
+class SocketConnector(_Connector):
     """TCP, TLS or a Unix socket."""
 
     def __init__(self, config: ClientConfig) -> None:
@@ -106,7 +106,7 @@ class SocketOpener(_Opener):
         await asyncio.sleep(0)
 
 
-class WebSocketOpener(_Opener):
+class WebSocketConnector(_Connector):
     """A WebSocket."""
 
     async def open(self, conversation: Conversation, transport: str) -> None:
@@ -141,7 +141,7 @@ class WebSocketOpener(_Opener):
         await websocket.connect(conversation, config.target.url, headers=headers, limits=limits, **settings)
 
 
-class HttpOpener(_Opener):
+class HttpConnector(_Connector):
     """Streamable HTTP of all revisions, and HTTP+SSE of 2024-11-05.
 
     Raises:
@@ -177,17 +177,17 @@ def own_fetch(config: ClientConfig) -> Fetch:
     return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
 
 
-_OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {
-    "memory": MemoryOpener,
-    "child": ChildOpener,
-    "tcp": SocketOpener,
-    "unix": SocketOpener,
-    "websocket": WebSocketOpener,
-    "http": HttpOpener,
+_OPENERS: dict[str, Callable[[ClientConfig], Connector]] = {
+    "memory": MemoryConnector,
+    "child": ChildConnector,
+    "tcp": SocketConnector,
+    "unix": SocketConnector,
+    "websocket": WebSocketConnector,
+    "http": HttpConnector,
 }
 
 
-def opener_for(config: ClientConfig) -> Opener:
+def opener_for(config: ClientConfig) -> Connector:
     """Return the opener for the target, which may itself be an opener."""
     target = config.target
     return target.service if target.kind == "opener" else _OPENERS[target.kind](config)

@@ -11,7 +11,7 @@ a `Server` (any service)       in memory, in this event loop
 ``"unix:/path"``                 a Unix socket
 ``"server.py"``, ``Path(...)``   a Python file: its `Server` is run, or the file itself
 ``{"mcpServers": …}``          all of them as one, in memory
-an `Opener`                    whatever it opens: a transport of your own
+an `Connector`                    whatever it opens: a transport of your own
 =============================  ====================================================================
 """
 
@@ -37,7 +37,7 @@ LABEL_LENGTH: Final = 120
 
 
 @runtime_checkable
-class Opener(Protocol):
+class Connector(Protocol):
     """Opens links to one target."""
 
     http: bool
@@ -126,7 +126,7 @@ def parse_target(target: Any) -> Target:
         from ...gateway import Gateway  # several servers as one
 
         return Target(kind="memory", service=Gateway(cast("Mapping[str, Any]", target)).dispatcher)
-    if isinstance(target, Opener):
+    if isinstance(target, Connector):
         return Target(kind="opener", service=target)
     service = getattr(target, "dispatcher", target)  # of a Server
     if isinstance(service, Responder):

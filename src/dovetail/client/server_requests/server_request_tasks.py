@@ -31,7 +31,7 @@ log = logging.getLogger("dovetail.client")
 TASK_METHODS = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
 
 
-class QuestionTasks:
+class ServerRequestTasks:
     """The tasks of one connection."""
 
     def __init__(self, limit: int, now: Callable[[], float] = time.time) -> None:

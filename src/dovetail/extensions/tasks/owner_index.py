@@ -39,11 +39,11 @@ class Ended(NamedTuple):
     byte_quota_keys: tuple[str, ...] = ()
 
 
-class ShareFull(StoreFull):
+class TaskQuotaFull(StoreFull):
     """The tasks of one owner use all the bytes that it may store."""
 
 
-class Owned:
+class OwnerIndex:
     """The quota slots and names of all principals."""
 
     def __init__(self, store: Store, maximum: int) -> None:
@@ -60,7 +60,7 @@ class Owned:
         """Count the bytes of a large task.
 
         Raises:
-            ShareFull: the quota of its owner, or of the server, is used up.
+            TaskQuotaFull: the quota of its owner, or of the server, is used up.
         """
         if size <= BYTES_PER_SLOT or len(machine.byte_quota_keys) >= 2 * (1 + size // BYTES_PER_SLOT):
             return
@@ -72,7 +72,7 @@ class Owned:
                 owner(machine.principal), machine.byte_quota_keys, ttl, size
             )
         except StoreFull as error:
-            raise ShareFull from error
+            raise TaskQuotaFull from error
 
     async def name(self, machine: TaskMachine, label: str) -> None:
         """Register ``label`` as the principal's name for the task.

@@ -48,7 +48,7 @@ from ...stores.base import Store
 from ...wire.dialects.dialect import REASON, error_from_wire
 from ..extension import Extension
 from .task_jobs import Job
-from .task_options import Wish, erlmcp_wish
+from .task_options import TaskRequest, erlmcp_task_request
 from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Tasks(Extension):
         composition = self._dispatcher.registry.composition
         return composition.task_tool(name) if found is None and composition is not None else found
 
-    def starter(self, request: Request, wish: Wish | None) -> Starter | None:
+    def starter(self, request: Request, wish: TaskRequest | None) -> Starter | None:
         """What begins the ``tools/call`` in ``request`` as a task; None for one that is answered at once.
 
         Raises:
@@ -173,7 +173,7 @@ class Tasks(Extension):
         if face is None:
             return None
         asked = call.params.task
-        wish = Wish(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
+        wish = TaskRequest(None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl)
         return partial(self._begin, request, tool, face, wish)
 
     async def _begin(
@@ -181,7 +181,7 @@ class Tasks(Extension):
         request: Request,
         tool: RegisteredTool | TaskTool,
         face: TaskDesign,
-        wish: Wish,
+        wish: TaskRequest,
         chain: Next,
         call: Call,
         channel: Channel,
@@ -230,13 +230,13 @@ class Tasks(Extension):
 
     stands_for_calls = frozenset({"tasks/create"})
 
-    def unwrapped(self, call: Call) -> tuple[Call, Wish]:
+    def unwrapped(self, call: Call) -> tuple[Call, TaskRequest]:
         """The ``tools/call`` that an erlmcp ``tasks/create`` contains: the type of the action is the name of a tool.
 
         Raises:
             ProtocolError: an option of the task is invalid.
         """
-        action, wish = call.params.action, erlmcp_wish(call.params)
+        action, wish = call.params.action, erlmcp_task_request(call.params)
         token = wish.progress_token
         meta = call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token}
         check(meta)

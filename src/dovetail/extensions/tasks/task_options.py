@@ -24,7 +24,7 @@ TASK_DEPENDENCIES: Final = 32
 """The maximum number of tasks that one task can depend on."""
 
 
-class Wish(Struct, frozen=True):
+class TaskRequest(Struct, frozen=True):
     """The client's options of a task. Times are milliseconds."""
 
     ttl: int | None = None
@@ -37,7 +37,7 @@ class Wish(Struct, frozen=True):
     progress_token: Any = UNSET
 
 
-def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
+def erlmcp_task_request(params: ErlmcpCreateTaskRequestParams) -> TaskRequest:
     """The options in ``tasks/create``.
 
     Raises:
@@ -45,7 +45,7 @@ def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
     """
     label = None if params.task_id is UNSET else checked(params.task_id)
     if params.metadata is UNSET:
-        return Wish(label=label)
+        return TaskRequest(label=label)
     try:
         metadata = msgspec.json.decode(params.metadata, type=dict[str, Any])
         known = msgspec.convert(metadata, ErlmcpTaskMetadata)
@@ -57,11 +57,16 @@ def erlmcp_wish(params: ErlmcpCreateTaskRequestParams) -> Wish:
     depends_on = () if known.depends_on is UNSET else known.depends_on
     if len(depends_on) > TASK_DEPENDENCIES:
         raise ProtocolError("invalid_params", f"a task depends on at most {TASK_DEPENDENCIES} others")
-    return Wish(None, timeout, label, depends_on, metadata, known.progress_token)
+    return TaskRequest(None, timeout, label, depends_on, metadata, known.progress_token)
 
 
 def task_for(
-    call: Call, face: TaskDesign, wish: Wish, options: TaskOptions, now: float, caller: TaskCaller | None
+    call: Call,
+    face: TaskDesign,
+    wish: TaskRequest,
+    options: TaskOptions,
+    now: float,
+    caller: TaskCaller | None,
 ) -> TaskMachine:
     """Create the task of a ``tools/call``; the server's limits bound the client's options."""
     ttl = round(options.ttl * 1000) if wish.ttl is None else max(wish.ttl, SHORTEST_TASK_TTL_MS)

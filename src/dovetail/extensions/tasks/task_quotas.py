@@ -12,9 +12,9 @@ from ...core.channel import Call, Session
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from ...stores.base import StoreFull
-from .owner_index import Ended, ShareFull, exists
+from .owner_index import Ended, TaskQuotaFull, exists
 from .task_jobs import Job, too_many
-from .task_store import KeptTasks
+from .task_store import TaskStore
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
@@ -47,10 +47,10 @@ class EndedTasks:
         return None
 
 
-class Roster:
+class TaskQuotas:
     """The owners of the tasks of one server."""
 
-    def __init__(self, dispatcher: Dispatcher, kept: KeptTasks) -> None:
+    def __init__(self, dispatcher: Dispatcher, kept: TaskStore) -> None:
         self._kept = kept
         self._clock = dispatcher.clock
         self._limit = dispatcher.limits.max_tasks
@@ -109,7 +109,7 @@ class Roster:
                 return await save()
             except StoreFull as error:
                 old = self.ended.take(job)
-                if old is None and not isinstance(error, ShareFull):
+                if old is None and not isinstance(error, TaskQuotaFull):
                     old = self.ended.take(None)
                 if old is None:
                     raise too_many(limit) from None

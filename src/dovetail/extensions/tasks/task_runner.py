@@ -37,9 +37,9 @@ from .task_channel import DetachableAsking, TaskAsking, TaskChannel
 from .task_dependencies import Dependencies
 from .task_jobs import Executor, InProcessExecutor, Job
 from .task_notifications import publish, say, tell
-from .task_options import Wish, task_for
-from .task_quotas import Roster
-from .task_store import LEGACY, MODERN, KeptTasks
+from .task_options import TaskRequest, task_for
+from .task_quotas import TaskQuotas
+from .task_store import LEGACY, MODERN, TaskStore
 
 if TYPE_CHECKING:
     from ...cluster.durable_tasks import DurableTasks
@@ -56,7 +56,7 @@ class TaskRunner:
 
     def __init__(self, dispatcher: Dispatcher, options: TaskOptions) -> None:
         self._dispatcher, self._options = dispatcher, options
-        self._kept = KeptTasks(dispatcher)
+        self._kept = TaskStore(dispatcher)
         self.durable: DurableTasks | None = None
         """Present if another worker can resume tasks."""
         if dispatcher.lifecycle.store is not None:
@@ -65,14 +65,21 @@ class TaskRunner:
             self.durable = DurableTasks(dispatcher, self._kept, self)
         self._executor: Executor = InProcessExecutor(dispatcher.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
-        self._roster = Roster(dispatcher, self._kept)
+        self._roster = TaskQuotas(dispatcher, self._kept)
         follow = None if self.durable is None else self.durable.follow
         self._dependencies = Dependencies(self._load, self.job, follow)
 
     # --- starting -----------------------------------------------------------------------------------------
 
     async def begin(
-        self, request: Request, face: TaskDesign, wish: Wish, chain: Next, asking: Call, *, asks_first: bool
+        self,
+        request: Request,
+        face: TaskDesign,
+        wish: TaskRequest,
+        chain: Next,
+        asking: Call,
+        *,
+        asks_first: bool,
     ) -> Struct | Raw:
         """Run the ``tools/call`` in ``request`` through ``chain`` as a task.
 
@@ -124,7 +131,7 @@ class TaskRunner:
         await self._remember(job)
         return TASK_VIEWS[job.machine.design].created(job.machine)
 
-    def _job(self, call: Call, face: TaskDesign, wish: Wish) -> Job:
+    def _job(self, call: Call, face: TaskDesign, wish: TaskRequest) -> Job:
         caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._options, self._dispatcher.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
@@ -137,7 +144,7 @@ class TaskRunner:
         if durable is not None:
             job.machine.caller = durable.caller(job.call)
 
-    async def _depends_on(self, call: Call, wish: Wish) -> list[str]:
+    async def _depends_on(self, call: Call, wish: TaskRequest) -> list[str]:
         try:
             return [(await self.find(call, id)).id for id in wish.depends_on]
         except ProtocolError as error:

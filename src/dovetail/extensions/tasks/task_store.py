@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.task_machine import TaskDesign, TaskMachine
 from ...stores.base import Store, split
 from ...stores.versioned_records import VersionedRecords
-from .owner_index import Ended, Owned, owner
+from .owner_index import Ended, OwnerIndex, owner
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
@@ -24,7 +24,7 @@ WORK: Final = "work"
 _records = VersionedRecords(TaskMachine)
 
 
-class KeptTasks:
+class TaskStore:
     """The stored tasks of one server; with a shared store, those of all its processes."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -35,13 +35,13 @@ class KeptTasks:
         self._clock = dispatcher.clock
         # Without a store they are stored separately: the limit of tasks must count tasks only.
         beside = _memory(dispatcher, 2 * limit) if given is None else given
-        self.owned = Owned(beside, limit)
+        self.owned = OwnerIndex(beside, limit)
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
         """Store the current state of the task; False if another worker has the lease, by its number ``fence``.
 
         Raises:
-            StoreFull: the store is full; `ShareFull` if the quota of its owner is used up.
+            StoreFull: the store is full; `TaskQuotaFull` if the quota of its owner is used up.
         """
         expires = machine.expires
         ttl = None if expires is None else expires - self._clock()
