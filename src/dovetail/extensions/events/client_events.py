@@ -23,6 +23,7 @@ from ...errors import (
     CapabilityError,
     DovetailError,
     ProtocolError,
+    RemoteProtocolError,
     RequestTimeout,
     StateError,
     TransportError,
@@ -403,10 +404,10 @@ class EventSubscription:
                     log.info("events of %s: %s", self.name, error.message)
                     pause = min(MAX_RETRY_DELAY, 0.25 * 2 ** min(attempts, 10))
                     await asyncio.sleep(pause * (0.5 + random.random() / 2))
-        except DovetailError as error:
-            self._error = error
+        except Exception as error:  # noqa: BLE001  the program gets it
+            self._error = error if isinstance(error, DovetailError) else _unreadable(error)
             if self._confirmed is not None and not self._confirmed.done():
-                self._confirmed.set_exception(error)
+                self._confirmed.set_exception(self._error)
                 self._confirmed.exception()  # the program may be gone
         finally:
             self._finished.set()
@@ -431,7 +432,7 @@ class EventSubscription:
                     await self._emptied()
             if not page.events:
                 self._mark(page.cursor)
-            if not page.has_more:
+            if not (page.has_more and page.events):
                 await asyncio.sleep(max(self._events.min_poll_interval, page.next_poll_ms / 1000))
 
     async def _emptied(self) -> None:
@@ -584,6 +585,13 @@ class EventSubscription:
             )
             return self._put(event, message.cursor)
         return True
+
+
+def _unreadable(error: Exception) -> DovetailError:
+    """The error for an answer of the server that makes no sense."""
+    found = RemoteProtocolError("validation_failed", f"the server sent what is no event message: {error}")
+    found.__cause__ = error
+    return found
 
 
 def _error_of(error: Mapping[str, Any]) -> ProtocolError:

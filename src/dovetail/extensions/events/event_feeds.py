@@ -19,7 +19,7 @@ from ...stores.base import SCAN_PAGE
 from ...wire.seal import bind
 from .event_log import EventLog, RecordedEvent
 from .event_model import EventOccurrence, iso
-from .event_types import MAX_SOURCE_EVENTS, EventBatch, EventSubscriber, EventType
+from .event_types import MAX_SOURCE_EVENTS, EventBatch, EventSubscriber, EventType, checked_id
 
 if TYPE_CHECKING:
     from ...server.dispatcher import Dispatcher
@@ -217,7 +217,7 @@ class SourceFeed:
             if oldest is not None and event.timestamp < oldest:
                 truncated = True
                 continue
-            recorded = RecordedEvent(0, event.id, event.timestamp, self._type.write(event.data))
+            recorded = RecordedEvent(0, checked_id(event.id), event.timestamp, self._type.write(event.data))
             data = self._type.shaped(recorded, subscriber)
             if data is not None:
                 # Only the position after the whole batch is known: until then the old one is safe to keep.

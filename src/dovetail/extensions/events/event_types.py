@@ -189,10 +189,7 @@ class EventType:
             raise StateError(f"the events of {self.name!r} come from its source: it cannot be emitted")
         feed = self.feed
         written = self.write(data)
-        if id is None:
-            id = f"evt_{os.urandom(12).hex()}"
-        elif not _EVENT_ID.fullmatch(id):
-            raise ValueError(f"the id of an event has 1 to 256 visible ASCII characters, not {id!r}")
+        id = f"evt_{os.urandom(12).hex()}" if id is None else checked_id(id)
         await feed.record(id, timestamp, written)
         return id
 
@@ -264,6 +261,13 @@ class EventType:
         except Exception:
             log.exception("the filter of the event type %s failed; event=%s", self.name, event.id)
             return None
+
+
+def checked_id(id: str) -> str:
+    """Return the id of an event. Raises ValueError: it cannot travel in a header."""
+    if not _EVENT_ID.fullmatch(id):
+        raise ValueError(f"the id of an event has 1 to 256 visible ASCII characters, not {id!r}")
+    return id
 
 
 def _typed(annotation: Any, default: dict[str, Any]) -> tuple[dict[str, Any], Callable[[bytes | Raw], Any]]:

@@ -25,6 +25,9 @@ LEASED_INTERVALS: Final = 3
 MIN_POLL_LEASE: Final = 60.0
 """Seconds that a lease lasts at least."""
 
+PRINCIPAL_PART: Final = 10
+"""One principal may have a tenth of all interests."""
+
 Key = tuple[str, str, bytes]
 
 
@@ -97,8 +100,12 @@ class Interests:
             finally:
                 found.count -= 1
             return found
+        own = max(1, self._maximum // PRINCIPAL_PART)
+        who = subscriber.key[1]
         if len(self._known) >= self._maximum:
             raise exhausted("subscriptions", self._maximum)
+        if who and sum(key[1] == who for key in self._known) >= own:
+            raise exhausted("subscriptions", own)
         found = _Interest(subscriber, asyncio.get_running_loop().create_future(), 1)
         self._known[subscriber.key] = found
         try:

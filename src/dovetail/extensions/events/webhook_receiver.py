@@ -23,6 +23,8 @@ from .webhook_signatures import is_fresh, is_signed, secret_bytes
 
 MAX_DELIVERY_BYTES: Final = 256 << 10
 """Bytes of one delivery."""
+MAX_UNKNOWN_BYTES: Final = 16 << 10
+"""Bytes of a delivery whose subscription is not known yet."""
 MAX_SECRETS: Final = 10_000
 """Secrets that one receiver knows."""
 MAX_UNBOUND_SECRETS: Final = 100
@@ -123,7 +125,9 @@ class WebhookReceiver:
         id = head.get(SUBSCRIPTION_HEADER.lower(), "")
         known = self._by_id.get(id)
         if known is None:
-            unbound = (one for one in self._by_secret.values() if one.id is None)
+            unbound = [one for one in self._by_secret.values() if one.id is None]
+            if len(body) > MAX_UNKNOWN_BYTES:
+                return WebhookReply(503)  # each secret would be tried on it, for a stranger
             known = next((one for one in unbound if is_signed(one.key, head, body)), None)
             if known is None:
                 return WebhookReply(503)  # the subscription may be known here in a moment

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -31,7 +32,6 @@ from .event_model import (
     FailureReason,
     SubscribeEventsParams,
     SubscribeEventsResult,
-    endpoint_failed,
     event_not_found,
     exhausted,
     iso,
@@ -52,6 +52,8 @@ DELIVERY_LEASE: Final = 15.0
 """Seconds after which another process delivers, if the one that did is gone."""
 RESCAN_INTERVAL: Final = 60.0
 """Seconds between two looks for subscriptions that other processes have taken."""
+PRINCIPAL_SHARE: Final = 8
+"""One principal gets this fraction of the concurrent requests: an eighth."""
 CHANGE_ATTEMPTS: Final = 16
 """Attempts to change a record that others change at the same time."""
 
@@ -119,6 +121,7 @@ class WebhookSubscriptions:
         self._lease = f"events-delivery/{server}"
         self._process = os.urandom(8).hex()
         self._workers: dict[str, tuple[WebhookWorker, asyncio.Task[None]]] = {}
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
@@ -153,7 +156,7 @@ class WebhookSubscriptions:
                 await self._verify(subscriber, address.url, key, id)
             page = await subscriber.type.feed.read(subscriber, params.cursor, 1, max_age=max_age)
             assert subscriber.principal is not None
-            record = WebhookRecord(
+            record: WebhookRecord | None = WebhookRecord(
                 id=id,
                 name=subscriber.type.name,
                 arguments=Raw(subscriber.canonical),
@@ -166,10 +169,13 @@ class WebhookSubscriptions:
                 slots=slots,
             )
             if not await self._store.put(self._key(id), _records.encode(record), ttl=lifetime, only_new=True):
-                raise endpoint_failed("timeout")  # the same subscription was made at the same time
+                record = None  # the same subscription was made at the same time
         except BaseException:
             await release(self._store, slots)
             raise
+        if record is None:
+            await release(self._store, slots)
+            return await self.subscribe(params, subscriber)
         await self._changed(id)
         return SubscribeEventsResult(
             id=id, refresh_before=iso(record.expires), cursor=record.cursor, truncated=page.truncated
@@ -227,7 +233,8 @@ class WebhookSubscriptions:
         who = hashlib.sha256(msgspec.json.encode([principal.key, url])).hexdigest()[:32]
         place = f"{self._folder}-verified/{who}"
         if await self._store.get(place) is None:
-            await self.sender.verify(url, [key], id)
+            async with self.share(principal):
+                await self.sender.verify(url, [key], id)
             await self._store.put(place, b"1", ttl=self.options.max_ttl)
 
     async def _acquire(self, subscriber: EventSubscriber, ttl: float) -> tuple[str, ...]:
@@ -247,6 +254,14 @@ class WebhookSubscriptions:
         return (
             options.max_ttl if ttl_ms is None else min(max(ttl_ms / 1000, options.min_ttl), options.max_ttl)
         )
+
+    def share(self, principal: Principal) -> asyncio.Semaphore:
+        """The requests that the endpoints of one principal may keep busy. Slow ones must not delay the others."""
+        found = self._shares.get(principal.key)
+        if found is None:
+            most = max(1, self.options.max_concurrent_requests // PRINCIPAL_SHARE)
+            found = self._shares[principal.key] = asyncio.Semaphore(most)
+        return found
 
     # --- records --------------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ log = logging.getLogger("dovetail.server")
 
 QUIET_INTERVAL: Final = 30.0
 """Seconds without events after which a subscription is checked again."""
+FAILURE_PAUSE: Final = 10.0
+"""Seconds after which a subscription is taken up again whose source or hook has failed."""
 RETRY_JITTER: Final = 0.2
 """The part of a pause between two attempts that is random."""
 
@@ -48,6 +50,7 @@ class WebhookWorker:
         self._all = subscriptions
         self._record = record
         self._cursor = self._read_to = record.cursor
+        self._share = subscriptions.share(record.principal.principal())
         self._pending: deque[_Delivery] = deque()
         self._woken = asyncio.Event()
         self._progress = False
@@ -64,7 +67,8 @@ class WebhookWorker:
         except ProtocolError as error:  # the subscription is not valid any more
             await self._terminate(error)
         except Exception:
-            log.exception("the deliveries of %s failed", self._record.id)
+            log.exception("the deliveries of %s failed; they begin again", self._record.id)
+            await asyncio.sleep(FAILURE_PAUSE)
         finally:
             for delivery in self._pending:
                 delivery.task.cancel()
@@ -182,7 +186,8 @@ class WebhookWorker:
                 await asyncio.sleep(pause * (1 + RETRY_JITTER * random.random()))
             record = self._record
             try:
-                await self._all.sender.post(record.url, self._all.keys(record), record.id, id, body())
+                async with self._share:
+                    await self._all.sender.post(record.url, self._all.keys(record), record.id, id, body())
             except DeliveryFailed as error:
                 failure = error
                 if error.final:
