@@ -574,7 +574,8 @@ def test_a_key_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: Pa
         env={**os.environ, "DOVETAIL_SEAL_KEYS": "short"},
     )
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"dovetail run: DOVETAIL_SEAL_KEYS wants keys of 32 bytes in hex or base64url\n"
+    expected = b"dovetail run: DOVETAIL_SEAL_KEYS must have keys of 32 bytes in hex or base64url, separated by commas\n"
+    assert done.stderr == expected
 
 
 def test_a_certificate_that_cannot_be_used_is_one_line(file: Path) -> None:
