@@ -102,7 +102,7 @@ def test_the_web_adapter_finds_a_server_that_is_ready_and_forwards_events_to_it(
         }
         takes_a_note(server, forwarded)
         assert server.ask("POST", "/mcp", forwarded | initialize()[0], initialize()[1]).status == 200
-        # A tool that asks the user fails at once: there is no session for the request.
+        # A tool that requests input fails immediately: the request has no session.
         call = {"name": "delete_note", "arguments": {"title": "Tea"}}
         reply = server.ask(
             "POST", "/mcp", forwarded | legacy("tools/call", call)[0], legacy("tools/call", call)[1]

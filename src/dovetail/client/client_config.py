@@ -380,7 +380,7 @@ _OPTIONS: dict[str, list[inspect.Parameter]] = {
 def name_options(cls: type[T]) -> type[T]:
     """Show the members of ``**options`` in the signatures of ``cls``, for ``help`` and tools."""
     for function in vars(cls).values():
-        # Made of a function that shows them: it shows them, too.
+        # A wrapped function (`__wrapped__`) has the signature of the original one already.
         if not isinstance(function, FunctionType) or "__wrapped__" in vars(function):
             continue
         if named := _OPTIONS.get(function.__annotations__.get("options", "")):

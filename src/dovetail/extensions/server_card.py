@@ -5,9 +5,9 @@ card = ServerCard("com.example/weather", "https://example.com/mcp")
 server = Server("weather", description="Weather forecasts.", extensions=[card])
 ```
 
-The card stands at ``/mcp/server-card``, the catalogue at ``/.well-known/ai-catalog.json``. Anyone can read both, pages
-of other sites included; so they have nothing that a server does not tell a stranger. They are made from the server,
-so that they do not contradict what a client gets from ``server/discover``.
+The card is served at ``/mcp/server-card``, the catalogue at ``/.well-known/ai-catalog.json``. Both are public, also for
+pages of other sites, so they contain only public data. They are generated from the server, so that they match what a
+client gets from ``server/discover``.
 """
 
 from __future__ import annotations

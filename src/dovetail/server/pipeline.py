@@ -119,20 +119,20 @@ class Deferral(Protocol):
     """What runs calls that go on after the client was answered. An extension provides it."""
 
     stands_for_calls: frozenset[str]
-    """Methods that stand for a ``tools/call``."""
+    """Methods that contain a ``tools/call``."""
 
     def unwrapped(self, call: Call) -> tuple[Call, Any]:
-        """The ``tools/call`` that a request stands for, and what the client wishes for it."""
+        """The ``tools/call`` that a request contains, and the client's options for it."""
         ...
 
     def starter(
         self, request: Request, wish: Any
     ) -> Callable[[Next, Call, Channel], Awaitable[Struct | Raw]] | None:
-        """What begins a call that is answered later, given the chain; None for one that is answered at once."""
+        """The function that starts a call as a task, given the chain; None if the call gets a direct result."""
         ...
 
     async def heartbeat(self) -> None:
-        """Look after calls of other processes, until cancelled."""
+        """Recover calls of other processes, until cancelled."""
         ...
 
     async def close(self) -> None:

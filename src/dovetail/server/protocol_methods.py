@@ -1,7 +1,7 @@
 """The methods of the protocol: the handshake, discovery, lists, log level, completion, subscriptions.
 
 Each takes a call and its channel and returns the result. `Dispatcher.find_handler` looks them up; extensions add
-methods of their own.
+further methods.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class ToolBox:
             async with asyncio.timeout(limit):
                 await self._connections.hear_of_task(id)
         except (DovetailError, TimeoutError) as error:
-            log.warning("the server does not tell of a task: %s", error)
+            log.warning("no status notifications for a task: %s", error)
 
     async def list_tasks(self, options: CallOptions) -> list[AnyTask]:
         """Implement `Client.list_tasks`."""

@@ -1,7 +1,7 @@
 """`EventsClient`: the events extension of a client.
 
 A subscription is an async iterator, whichever way its events come: by polling, on a stream, or at a callback URL. It
-reconnects with its cursor, and drops events that came before.
+reconnects with its cursor, and drops duplicate events.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class EventsClient(Extension):
 
     @asynccontextmanager
     async def lifespan(self, service: Any) -> AsyncGenerator[None]:
-        """Hear the notifications of ``service``, a `Client`, until it closes."""
+        """Receive the notifications of ``service``, a `Client`, until it closes."""
         if self._client is not None:
             raise StateError("this EventsClient belongs to an open client: make another")
         self._client, self.opening = service, asyncio.Lock()
@@ -346,7 +346,7 @@ class EventSubscription:
         return entry
 
     def _put(self, event: ReceivedEvent, cursor: str | None) -> bool:
-        """Queue an event, unless it came before. Returns False if the queue is full."""
+        """Queue an event, unless it is a duplicate. Returns False if the queue is full."""
         if self._queue.qsize() >= self._events.max_queued_events:
             return False
         if event.id not in self._seen:
@@ -456,7 +456,9 @@ class EventSubscription:
                 await asyncio.wait([self._stream])
             self._stream.result()
         except TimeoutError:
-            raise TransportError(f"the stream of {self.name!r} is silent", cause="timeout") from None
+            raise TransportError(
+                f"the stream of {self.name!r} sends no heartbeats", cause="timeout"
+            ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             ended_here = self._overflow or self._error is not None

@@ -82,7 +82,7 @@ class EventLog:
         self._stops: tuple[Callable[[], None], ...] = ()
 
     def open(self) -> None:
-        """Hear of events that other processes append."""
+        """Subscribe to events that other processes append."""
         store = self._store()
         self._stops = (store.subscribe(self._topic, self._changed), store.subscribe(GAP, self._changed))
 

@@ -32,7 +32,7 @@ MAX_SOURCE_EVENTS: Final = 1000
 """Events that a source may return at once."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _EVENT_ID: Final = re.compile(r"[!-~]{1,256}")
-"""An id travels in the header ``webhook-id``."""
+"""Allowed ids: they are sent in the header ``webhook-id``."""
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 Match = Callable[[Any, Any, Principal | None], bool]

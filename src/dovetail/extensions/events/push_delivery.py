@@ -76,7 +76,7 @@ class PushStream:
                 await self._send("active", {"cursor": page.start, "truncated": True})
 
     async def _wait(self, version: int, cursor: str | None) -> None:
-        """Wait until there may be events. Heartbeats show the client that the stream lives."""
+        """Wait until there may be events. Heartbeats show the client that the stream is alive."""
         waited, longest = 0.0, max(self._type.poll_interval, self._heartbeat)
         while not await self._feed.wait(version, self._heartbeat):
             waited += self._heartbeat

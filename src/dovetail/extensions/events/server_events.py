@@ -93,7 +93,7 @@ class Events(Extension):
             max_streams: Open ``events/stream`` requests of all clients.
             max_streams_per_principal: Open streams of one principal or, without one, of one address.
             max_interests: Arguments of event types with hooks that have a subscriber.
-            heartbeat: Seconds between two heartbeats of a quiet stream.
+            heartbeat: Seconds between two heartbeats of an idle stream.
             draft_capability: Declare the capability ``events`` too, which clients of an earlier draft look for.
         """
         handlers: dict[str, Callable[..., Any]] = {
@@ -188,7 +188,7 @@ class Events(Extension):
 
     @asynccontextmanager
     async def lifespan(self, service: Any) -> AsyncGenerator[None]:
-        """Hear of events of other processes, and deliver webhooks."""
+        """Subscribe to events of other processes, and deliver webhooks."""
         for type in self.types.values():
             type.feed.open()
         self._running = True

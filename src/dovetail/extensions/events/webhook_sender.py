@@ -2,8 +2,8 @@
 
 The address is checked for every request, and the connection goes to the checked address: a name that changes
 afterwards has no effect. No redirect is followed, and no proxy of the environment is used. Of a response, only
-its status counts, and the echo of a challenge; a failure is one of a few words, so that a client learns nothing of
-what stands at an address.
+its status counts, and the echo of a challenge; a failure has one of a few fixed reasons, so that a client learns
+nothing about the host at an address.
 """
 
 from __future__ import annotations

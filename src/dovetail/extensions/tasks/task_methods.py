@@ -139,7 +139,7 @@ class Tasks(Extension):
             entry.definition.execution = ToolExecution(task_support=support)
 
     async def heartbeat(self) -> None:
-        """Look after the tasks of workers that have ended, where tasks outlive their worker."""
+        """Resume or fail the tasks of dead workers, where tasks outlive their worker."""
         if self.runner.durable is not None:
             await self.runner.durable.heartbeat()
 
@@ -155,10 +155,10 @@ class Tasks(Extension):
         return composition.task_tool(name) if found is None and composition is not None else found
 
     def starter(self, request: Request, wish: TaskRequest | None) -> Starter | None:
-        """What begins the ``tools/call`` in ``request`` as a task; None for one that is answered at once.
+        """The function that starts the ``tools/call`` in ``request`` as a task; None if it gets a direct result.
 
         Raises:
-            ProtocolError: the tool and the client do not agree, or the tool of ``wish`` is not there.
+            ProtocolError: the tool does not run as the client requires, or the tool of ``wish`` does not exist.
         """
         call = request.call
         tool = self._tool(call.params.name)

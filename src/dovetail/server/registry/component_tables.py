@@ -138,7 +138,7 @@ class Table(Mapping[str, E]):
 
 
 class ToolTable(Table[RegisteredTool]):
-    """The tools. If a name has several versions, the plain name stands for the newest."""
+    """The tools. If a name has several versions, the plain name refers to the newest."""
 
     __slots__ = ("_versions",)
 

@@ -5,9 +5,8 @@
 - ``{?a,b}`` at the end are query members, any of which may be absent.
 
 Matching is linear in the length of the URI: no regular expression, no backtracking. Values are
-percent-decoded once. Decoding must not turn a harmless URI into a path that climbs, so values with ``.`` or
-``..`` as a segment, with a slash where one segment was meant, with a backslash or a control character never
-match.
+percent-decoded once. Decoding must not allow path traversal, so values with ``.`` or ``..`` as a segment, with a slash
+inside one segment, with a backslash or a control character never match.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class UriTemplate:
         return "".join(parts) + ("?" + "&".join(members) if members else "")
 
     def _match_path(self, uri: str) -> dict[str, str] | None:
-        """Shortest first from the left up to the pivot, shortest first from the right back to it."""
+        """Match the variables before and after the pivot, each with its shortest value; the pivot takes the rest."""
         literals, variables, pivot = self._literals, self._variables, self._pivot
         if not uri.startswith(literals[0]) or not uri.endswith(literals[-1]):
             return None

@@ -25,7 +25,7 @@ _JSON_NAMES: Final[dict[Any, str]] = {dict: "object", list: "array", type(None):
 
 
 class _Anything(type):
-    # msgspec checks what a hook returns; a custom type stands for values of any class.
+    # msgspec checks what a hook returns; a custom type accepts values of any class.
     def __instancecheck__(cls, instance: Any) -> bool:
         return True
 

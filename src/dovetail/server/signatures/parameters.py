@@ -26,7 +26,7 @@ from .docstrings import NOTHING, Docstring, parse
 from .objects import ANNOTATIONS_KEPT, Field
 
 _CONTEXT: Final = r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]"
-"""Stands for a context class that was imported under TYPE_CHECKING only."""
+"""A placeholder for a context class that was imported under TYPE_CHECKING only."""
 MISSING: Any = inspect.Parameter.empty
 _NAMED = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -126,7 +126,7 @@ def is_union(annotation: Any) -> bool:
 
 
 class _UnresolvedContext:
-    """Stands for ``Context`` if it was imported under TYPE_CHECKING only."""
+    """A placeholder for ``Context`` if it was imported under TYPE_CHECKING only."""
 
     __dovetail_context__ = True
 
