@@ -114,8 +114,8 @@ def shop(folder: Path, *, workers: int = 1, program: str = FILES["server.py"]) -
 
 def test_only_callers_with_a_token_and_its_scopes_get_through(tmp_path: Path) -> None:
     with shop(tmp_path) as one:
-        nobody = {"Host": "shop.example"}
-        found = one.call("orders", nobody)
+        anonymous = {"Host": "shop.example"}
+        found = one.call("orders", anonymous)
         assert found.status == 401
         assert "resource_metadata=" in found.headers["www-authenticate"]
         assert one.call("order", one.headers(scope="orders:read"), item="tea").status == 403
