@@ -93,19 +93,22 @@ async def test_over_http_too() -> None:
     costs: list[int] = []
     for version in ("2026-07-28", NAME):
         measured = Measured(serving(1), "builtin")
-        for _ in range(3):
+        counted: list[int] = []
+        for _ in range(5):
             meta: dict[str, Any] = {f"{rawclient.META}protocolVersion": version}
             message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, meta=meta)
             _, body = await measured.post(message, modern_headers(message))
+            counted.append(len(measured.calls))
         assert json.loads(body)["result"]["content"][0]["text"] == "3"
         await measured.app.drain(0)
-        costs.append(len(measured.calls))
+        costs.append(min(counted))  # a timer of the event loop may run during one of the calls
     assert costs[0] == costs[1]
 
 
 PACKAGE = Path(dovetail.__file__).parent
 TABLES = {"wire/revisions.py", "wire/methods.py"}
 FACTS = {
+    "extensions/events/event_model.py": {"2026-07-28"},  # the first revision that has the extension
     "wire/dialects/dialect_profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
 }
 

@@ -65,12 +65,14 @@ async def modern_calls(face: str, auth: Any, given: dict[str, str] | None = None
     server = serving(1)
     server.dispatcher.auth = auth
     measured = Measured(server, face)
-    for _ in range(3):
+    counted: list[list[str]] = []
+    for _ in range(5):
         message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
         _, body = await measured.post(message, modern_headers(message) | (given or token(auth)))
+        counted.append(measured.calls)
     assert json.loads(body)["result"]["content"][0]["text"] == "3"
     await measured.app.drain(0)
-    return measured.calls
+    return min(counted, key=len)  # a timer of the event loop may run during one of the calls
 
 
 async def session_calls(face: str, auth: Any, given: dict[str, str] | None = None) -> list[str]:
@@ -87,13 +89,15 @@ async def session_calls(face: str, auth: Any, given: dict[str, str] | None = Non
     )
     session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | (given or token(auth))
     await measured.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
-    for _ in range(3):
+    counted: list[list[str]] = []
+    for _ in range(5):
         _, body = await measured.post(
             request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}), session
         )
+        counted.append(measured.calls)
     assert json.loads(body)["result"]["content"][0]["text"] == "3"
     await measured.app.drain(0)
-    return measured.calls
+    return min(counted, key=len)
 
 
 @pytest.mark.parametrize("face", FACES)
