@@ -128,9 +128,7 @@ def test_only_callers_with_a_token_and_its_scopes_get_through(tmp_path: Path) ->
 def test_a_caller_over_the_rate_is_refused_and_others_are_served(tmp_path: Path) -> None:
     with shop(tmp_path) as one:
         ann = one.headers() | {"X-Forwarded-For": "198.51.100.7"}
-        found = [one.call("orders", ann) for _ in range(80)]
-        refused = [reply for reply in found if reply.status != 200]
-        assert {reply.status for reply in refused} <= {429}
+        wait_until(lambda: one.call("orders", ann).status == 429)
         assert one.call("orders", one.headers("bob") | {"X-Forwarded-For": "198.51.100.8"}).status == 200
 
 
