@@ -167,7 +167,7 @@ async def test_every_level_of_logging_has_its_method(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ASKING)
 @run
-async def test_independent_questions_are_asked_in_one_round(revision: str) -> None:
+async def test_independent_input_requests_are_asked_in_one_round(revision: str) -> None:
     server = Server("s")
     runs: list[int] = []
 

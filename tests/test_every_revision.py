@@ -286,7 +286,7 @@ async def test_completion(client: RawClient) -> None:
 
 
 @spoken
-async def test_progress_comes_before_the_result_to_who_asked_for_it(client: RawClient) -> None:
+async def test_progress_precedes_the_result_for_callers_that_requested_it(client: RawClient) -> None:
     token = fresh()
     await tool(client, "count", meta={"progressToken": token})
     steps = steps_of(client, token)
@@ -367,7 +367,7 @@ async def test_a_new_tool_is_announced_and_callable(client: RawClient) -> None:
 
 
 @spoken
-async def test_an_updated_resource_is_announced_to_who_subscribed(client: RawClient) -> None:
+async def test_an_updated_resource_is_reported_to_its_subscribers(client: RawClient) -> None:
     method = "notifications/resources/updated"
     uri = "notes://static"
     seen = sum(one["method"] == method for one in client.notifications)

@@ -572,7 +572,7 @@ async def test_a_failure_of_a_tool_leaves_without_its_secrets() -> None:
 
 @pytest.mark.parametrize("revision", ALL)
 @run
-async def test_questions_logs_progress_and_errors_leave_without_their_secrets(revision: str) -> None:
+async def test_input_requests_logs_progress_and_errors_leave_without_their_secrets(revision: str) -> None:
     server = Server("home", middleware=[Redaction("secrets")])
 
     @server.tool

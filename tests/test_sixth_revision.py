@@ -64,7 +64,7 @@ async def test_its_edits_apply_to_it_and_to_the_revisions_before_it() -> None:
 
 @pytest.mark.parametrize(("wanted", "found"), [("auto", NAME), ("2026-07-28", "2026-07-28"), (NAME, NAME)])
 @run
-async def test_a_client_speaks_it_with_those_who_do(wanted: str, found: str) -> None:
+async def test_a_dialect_is_used_with_peers_that_use_it(wanted: str, found: str) -> None:
     async with Client(build(), revision=wanted, on_roots=[{"uri": "file:///home"}]) as client:
         assert client.revision == found
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == {"total": 3}

@@ -54,7 +54,7 @@ def call(name: str) -> Any:
 
 
 @run
-async def test_a_good_token_says_who_is_calling() -> None:
+async def test_a_valid_token_identifies_the_caller() -> None:
     async with served(mail()) as site:
         for headers, name in ((ANN, "ann"), (BOB, "bob")):
             found = await post(site, call("who"), headers)
@@ -114,7 +114,7 @@ async def test_two_tokens_are_none() -> None:
 
 @pytest.mark.parametrize("revision", LEGACY)
 @run
-async def test_every_request_of_a_session_needs_the_token_of_who_opened_it(revision: str) -> None:
+async def test_every_request_of_a_session_needs_the_token_of_its_owner(revision: str) -> None:
     async with served(mail()) as site:
         web = Web(site)
         session, _ = await web.initialize(revision, ANN)

@@ -72,7 +72,7 @@ def tool(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @run
-async def test_a_question_is_answered_by_who_was_asked() -> None:
+async def test_an_input_request_is_answered_by_the_client_that_received_it() -> None:
     async with served(shop()) as site:
         asked = (await call(site, "tools/call", tool("ask"), ANN)).message["result"]
         [name] = asked["inputRequests"]
@@ -85,7 +85,7 @@ async def test_a_question_is_answered_by_who_was_asked() -> None:
 
 
 @run
-async def test_a_cursor_is_of_who_got_it() -> None:
+async def test_a_cursor_belongs_to_the_caller_that_received_it() -> None:
     async with served(shop()) as site:
         cursor = (await call(site, "tools/list", {}, ANN)).message["result"]["nextCursor"]
         for stranger in STRANGERS:
@@ -95,7 +95,7 @@ async def test_a_cursor_is_of_who_got_it() -> None:
 
 
 @run
-async def test_a_handle_is_of_who_keeps_it() -> None:
+async def test_a_handle_belongs_to_the_caller_that_created_it() -> None:
     async with served(shop()) as site:
         kept = (await call(site, "tools/call", tool("keep"), ANN)).message["result"]["content"][0]["text"]
         for stranger in STRANGERS:
@@ -107,7 +107,7 @@ async def test_a_handle_is_of_who_keeps_it() -> None:
 
 
 @run
-async def test_an_answer_that_is_kept_is_for_who_got_it() -> None:
+async def test_a_cached_result_belongs_to_the_caller_that_received_it() -> None:
     async with served(shop(middleware=[Caching(60)])) as site:
         for headers, name in (
             (ANN, f"ann of {ISSUER}"),
@@ -122,7 +122,7 @@ async def test_an_answer_that_is_kept_is_for_who_got_it() -> None:
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel"])
 @run
-async def test_a_task_is_of_who_began_it(method: str) -> None:
+async def test_a_task_belongs_to_the_caller_that_started_it(method: str) -> None:
     tasks = {
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
     }

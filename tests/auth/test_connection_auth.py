@@ -27,7 +27,7 @@ CERTIFICATE: dict[str, Any] = {
 }
 
 
-def test_a_certificate_says_who_it_is_and_until_when() -> None:
+def test_a_certificate_reports_its_subject_and_expiry() -> None:
     found = certificate_principal(CERTIFICATE)
     assert found == Principal("robot", "commonName=our CA")
     assert found is not None
@@ -79,7 +79,7 @@ server.run()
 
 
 @run
-async def test_a_server_that_was_started_with_a_token_knows_who_started_it(tmp_path: Path) -> None:
+async def test_a_server_started_with_a_token_knows_its_caller(tmp_path: Path) -> None:
     from dovetail import Client
 
     (tmp_path / "server.py").write_text(PIPE)
@@ -97,7 +97,7 @@ async def test_a_server_that_was_started_with_a_token_knows_who_started_it(tmp_p
 
 
 @run
-async def test_a_client_certificate_says_who_calls_over_tcp(tmp_path: Path) -> None:
+async def test_a_client_certificate_identifies_the_caller_over_tcp(tmp_path: Path) -> None:
     server = Server("x", "1", auth=StaticTokens({"t": "ann"}))
 
     @server.tool

@@ -134,7 +134,7 @@ async def test_an_endpoint_that_fails_is_no_refusal() -> None:
 
 
 @run
-async def test_questions_at_once_are_bounded() -> None:
+async def test_input_requests_at_once_are_bounded() -> None:
     async with documents() as site:
         verifier = asking(site)
         site.held.clear()

@@ -54,7 +54,7 @@ async def refusal(token: str, **options: Any) -> str:
     ("key", "algorithm"), [(RSA, "RS256"), (RSA, "PS384"), (EC, "ES256"), (ED, "Ed25519")]
 )
 @run
-async def test_a_token_says_who_it_belongs_to(key: Any, algorithm: str) -> None:
+async def test_a_token_identifies_its_owner(key: Any, algorithm: str) -> None:
     token = signed(key, algorithm, scope="a b", client_id="app")
     found = await verifier().verify(token, {})
     assert found == Principal("ann", ISSUER)
@@ -211,7 +211,7 @@ async def test_a_token_without_a_kid_is_tried_with_the_keys_that_fit() -> None:
 
 
 @run
-async def test_a_verdict_ends_with_its_token() -> None:
+async def test_a_cached_verification_ends_with_its_token() -> None:
     now = [float(NOW)]
     checking = verifier(clock=lambda: now[0])
     token = signed(exp=NOW + 10)

@@ -222,7 +222,7 @@ def test_a_document_without_an_end_is_cut(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [METADATA, RESOURCE])
-def test_metadata_that_is_redirected_in_circles_is_given_up(path: str) -> None:
+def test_metadata_that_is_redirected_in_cycles_is_given_up(path: str) -> None:
     def spoil(provider: Provider) -> None:
         provider.answers[path] = lambda r: Reply(302, {"Location": r.path})
 

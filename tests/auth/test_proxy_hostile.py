@@ -472,7 +472,7 @@ async def test_two_servers_with_one_store_share_logins_and_revocations() -> None
 
 
 @run
-async def test_admit_says_who_gets_in_and_with_what() -> None:
+async def test_admit_returns_the_call_or_the_rejection() -> None:
     said: list[Any] = [False]
 
     async def admit(principal: Any) -> Any:

@@ -187,7 +187,7 @@ def test_a_scope_that_never_suffices_is_given_up() -> None:
     run(test)
 
 
-def test_a_403_that_asks_for_nothing_is_the_answer() -> None:
+def test_a_403_without_a_challenge_is_returned() -> None:
     async def test(provider: Provider) -> None:
         provider.answers["/mcp"] = lambda r: Reply(403) if "authorization" in r.headers else None
         with pytest.raises(StatusError) as caught:

@@ -58,7 +58,7 @@ def id_token(site: Documents, nonce: str, key: Any = KEY, **claims: Any) -> str:
 
 
 @run
-async def test_an_id_token_says_who_the_user_is() -> None:
+async def test_an_id_token_identifies_the_user() -> None:
     async with with_oidc() as (one, site):
         asked = await away(one)
         assert (asked["scope"], asked["code_challenge_method"]) == ("openid", "S256")

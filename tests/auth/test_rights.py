@@ -221,7 +221,7 @@ async def test_what_is_restricted_is_private_in_caches_whatever_the_server_says(
 
 
 @run
-async def test_a_cursor_is_good_only_for_whom_it_was_made() -> None:
+async def test_a_cursor_is_valid_for_its_caller_only() -> None:
     server = guarded()
     page = await Caller(server, ann("a", "b")).result("tools/list")
     for other in (None, Principal("bob", scopes=frozenset({"a", "b"})), Principal("ann", "https://id")):

@@ -36,7 +36,7 @@ def test_scopes_stand_in_either_claim(claims: dict[str, Any], found: set[str]) -
     assert scopes_of(claims) == found
 
 
-def test_a_broad_scope_implies_the_narrow_ones_below_it_even_in_a_circle() -> None:
+def test_a_broad_scope_implies_the_narrow_ones_below_it_even_with_a_cycle() -> None:
     mail = Hierarchy({"all": ["mail"], "mail": "mail:read mail:send", "mail:send": ["all"]})
     assert mail.expand(frozenset({"mail"})) == {"mail", "mail:read", "mail:send", "all"}
     assert mail.expand(frozenset({"mail:read"})) == {"mail:read"}

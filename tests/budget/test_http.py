@@ -290,7 +290,7 @@ async def modern_question_cost(face: str) -> list[str]:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_modern_call_with_one_question_stays_within_its_budget(face: str) -> None:
+def test_a_modern_call_with_one_input_request_stays_within_its_budget(face: str) -> None:
     @run
     async def scenario() -> None:
         calls = await modern_question_cost(face)
@@ -324,7 +324,7 @@ def test_a_call_in_a_session_stays_within_its_budget_and_starts_nothing(revision
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_call_with_one_question_stays_within_its_budget(face: str) -> None:
+def test_a_call_with_one_input_request_stays_within_its_budget(face: str) -> None:
     @run
     async def scenario() -> None:
         cost = await question_cost("2025-06-18", face)

@@ -139,7 +139,7 @@ def test_a_call_on_a_stream_stays_within_its_budget(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_a_call_with_one_question_stays_within_its_budget(revision: str) -> None:
+def test_a_call_with_one_input_request_stays_within_its_budget(revision: str) -> None:
     @run
     async def scenario() -> None:
         stream = Stream(serving(2))
@@ -162,7 +162,7 @@ def test_a_call_with_one_question_stays_within_its_budget(revision: str) -> None
 
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
-def test_a_call_leaves_nothing_for_the_collector_of_circles(revision: str) -> None:
+def test_a_call_leaves_nothing_for_the_garbage_collector(revision: str) -> None:
     @run
     async def scenario() -> None:
         stream = Stream(serving(2))

@@ -240,7 +240,7 @@ def test_secrets_go_by_reference(home: Path, capsys: Captured) -> None:
     assert main(["install", "weather.py", "--into", "cursor", "--env", "a-b=1"]) == 1
 
 
-def test_a_url_is_given_to_who_takes_one_and_bridged_for_the_others(home: Path) -> None:
+def test_a_url_is_sent_to_clients_that_support_it_and_bridged_for_the_others(home: Path) -> None:
     url = "https://weather.example.com/mcp"
     into = ["--into", "vscode", "--into", "claude-desktop", "--into", "gemini"]
     assert main(["install", url, *into, "--no-check"]) == 0

@@ -167,7 +167,7 @@ async def test_of_calls_side_by_side_none_has_a_cause_that_may_be_anothers(revis
 
 
 @run
-async def test_a_question_that_is_a_task_is_the_cause_too() -> None:
+async def test_an_input_request_that_is_a_task_is_the_cause_too() -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         match message.get("method"):
             case "tools/call":

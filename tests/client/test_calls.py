@@ -258,7 +258,7 @@ async def test_a_cancelled_caller_cancels_on_the_server() -> None:
 
 
 @run
-async def test_a_question_stops_the_idle_limit() -> None:
+async def test_an_input_request_stops_the_idle_limit() -> None:
     async def thinking(request: Any) -> dict[str, Any]:
         await asyncio.sleep(0.8)
         return {"seat": "1A"}

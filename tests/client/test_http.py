@@ -138,7 +138,7 @@ async def test_a_stream_that_ends_without_an_answer_says_so(make: Any) -> None:
 
 
 @run
-async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
+async def test_an_input_request_on_the_stream_is_answered_by_its_own_post() -> None:
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def handler(request: Request) -> Reply:
@@ -507,7 +507,7 @@ async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm
 
 
 @run
-async def test_a_call_under_way_is_not_repeated_when_another_finds_the_session_forgotten() -> None:
+async def test_a_call_in_flight_is_not_retried_when_another_finds_the_session_lost() -> None:
     running, ran = asyncio.Event(), 0
 
     def handler(request: Request) -> Reply:
@@ -665,9 +665,7 @@ async def test_a_bare_status_under_a_call_is_named(status: int) -> None:
     [("7", 7.0), (" 7 ", 7.0), ("9" * 30, 86400.0), ("-1", None), ("soon", None)],
 )
 @run
-async def test_a_server_that_asks_for_patience_is_understood_if_it_names_seconds(
-    said: str, meant: float | None
-) -> None:
+async def test_retry_after_is_honoured_if_it_is_in_seconds(said: str, meant: float | None) -> None:
     handler = on_call(lambda request: Reply(503, {"Retry-After": said}))
     async with serving(handler) as (_, url), modern_client(url) as client:
         with pytest.raises(StatusError) as caught:

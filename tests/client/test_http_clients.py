@@ -47,7 +47,7 @@ def client(url: str, http: Any, **options: Any) -> Client:
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 @run
-async def test_a_session_with_progress_and_questions_and_the_client_stays_open(
+async def test_a_session_with_progress_and_input_requests_and_the_client_stays_open(
     library: str, revision: str
 ) -> None:
     async with served(build()) as site, made_by(library) as http:

@@ -217,7 +217,9 @@ async def test_a_task_whose_id_was_not_returned_is_cancelled(ended: str) -> None
 
 @pytest.mark.parametrize("answers", [True, False])
 @run
-async def test_a_task_whose_question_cannot_be_answered_does_not_wait_for_the_answer(answers: bool) -> None:
+async def test_a_task_whose_input_request_cannot_be_answered_does_not_wait_for_the_answer(
+    answers: bool,
+) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message["method"] == "tasks/get":
             form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}

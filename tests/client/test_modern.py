@@ -87,7 +87,7 @@ async def test_an_absent_state_stays_absent_and_old_answers_are_not_sent_again()
 
 
 @run
-async def test_questions_of_one_round_are_answered_in_parallel() -> None:
+async def test_input_requests_of_one_round_are_answered_in_parallel() -> None:
     together = asyncio.Barrier(3)
 
     async def meet(answer: Any) -> Any:
@@ -108,7 +108,7 @@ async def test_questions_of_one_round_are_answered_in_parallel() -> None:
 
 
 @run
-async def test_one_failure_ends_the_other_questions() -> None:
+async def test_one_failure_ends_the_other_input_requests() -> None:
     ended = asyncio.Event()
 
     async def forever(request: Any) -> Any:

@@ -115,7 +115,9 @@ async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
 
 @pytest.mark.parametrize("status", [403, 404, 405, 406, 410, 429, 500, 503])
 @run
-async def test_a_status_everywhere_is_an_error_that_names_it_and_no_verdict(status: int) -> None:
+async def test_an_http_status_on_every_request_is_an_error_that_names_it_and_decides_no_revision(
+    status: int,
+) -> None:
     known = ServerCache()
     async with serving(lambda request: Reply(status, {"Retry-After": "7"}, b"go away")) as (_, url):
         client = Client(url, server_cache=known)
@@ -161,7 +163,7 @@ async def test_a_refused_connection_does_not_decide_the_revision() -> None:
 
 
 @run
-async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
+async def test_an_expired_verification_is_repeated() -> None:
     known = ServerCache()
     now: list[object] = [legacy]
 

@@ -54,7 +54,7 @@ def named(url: str) -> str:
 
 @pytest.mark.parametrize("revision", ["modern", "2025-06-18"])
 @run
-async def test_a_session_with_questions_and_progress_through_a_proxy_of_the_environment(
+async def test_a_session_with_input_requests_and_progress_through_a_proxy_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
     async with served(build(), allowed_hosts=(NAME,)) as site, forward_proxy(user="me:secret") as proxy:

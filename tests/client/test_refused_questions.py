@@ -74,7 +74,9 @@ CASES: dict[str, tuple[Any, dict[str, Any], str, int, int]] = {
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("name", CASES)
 @run
-async def test_a_question_that_cannot_be_answered_is_refused_with_its_code(name: str, revision: str) -> None:
+async def test_an_input_request_that_cannot_be_answered_is_refused_with_its_code(
+    name: str, revision: str
+) -> None:
     sampler, params, kind, official, erlmcp = CASES[name]
     answered = sampler if callable(sampler) else lambda _: sampler
     for dialect, number in (("official", official), ("erlmcp", erlmcp)):

@@ -85,7 +85,7 @@ async def test_all_pages_are_followed_and_an_empty_cursor_is_one() -> None:
 
 
 @run
-async def test_pages_in_a_circle_are_noticed() -> None:
+async def test_pages_in_a_cycle_are_noticed() -> None:
     async with Client(pages(*["a", "b"] * 10), revision="legacy") as client:
         with pytest.raises(RemoteProtocolError, match="circle"):
             await client.list_tools()

@@ -46,7 +46,7 @@ async def test_a_server_that_missed_one_probe_is_probed_again_later() -> None:
 
 
 @run
-async def test_a_server_that_refused_the_probe_is_remembered_for_good() -> None:
+async def test_a_server_that_refused_the_probe_is_cached_permanently() -> None:
     clock = FakeClock()
     known = ServerCache(clock=clock)
     async with serving(legacy) as (fake, url):

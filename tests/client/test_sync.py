@@ -104,7 +104,7 @@ def test_a_failed_open_leaves_nothing() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "dovetail"]
 
 
-def test_a_client_that_is_forgotten_ends_by_itself() -> None:
+def test_an_unreferenced_client_closes_itself() -> None:
     before = threading.active_count()
     client = Client(make_server())
     client.open()

@@ -231,7 +231,7 @@ SAMPLE = {"messages": [], "maxTokens": 5, "task": {"ttl": 60000}}
 
 
 @run
-async def test_a_question_may_be_a_task_whose_answer_is_fetched() -> None:
+async def test_an_input_request_may_be_a_task_whose_answer_is_fetched() -> None:
     gate = asyncio.Event()
 
     async def on_sample(request: Any) -> str:

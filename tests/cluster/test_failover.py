@@ -109,7 +109,7 @@ def test_two_machines_with_one_redis_serve_each_others_sessions(tmp_path: Path, 
 
 
 @pytest.mark.redis
-def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_when_one_dies(
+def test_a_client_moves_to_the_other_machine_in_the_middle_of_an_input_request_and_when_one_dies(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:

@@ -85,7 +85,7 @@ async def test_a_task_outlives_a_restart_of_redis(redis: RedisServer) -> None:
 
 @pytest.mark.redis
 @run
-async def test_a_redis_without_room_refuses_what_has_to_be_kept_before_it_is_done(redis: RedisServer) -> None:
+async def test_a_full_redis_refuses_required_records_before_the_call_runs(redis: RedisServer) -> None:
     till = Till(RedisStore(redis.url))
     async with till.server.running(), Client(till.server) as client:
         await client.list_tools()

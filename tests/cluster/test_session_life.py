@@ -177,7 +177,7 @@ async def test_a_server_ends_in_order_and_keeps_its_sessions(
 
 
 @run
-async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_if_not() -> None:
+async def test_an_idle_client_gets_a_ping_and_loses_its_stream_without_a_response() -> None:
     server, _ = make()
     clock = FakeTime()
     server.dispatcher.clock = clock.time

@@ -46,7 +46,9 @@ async def until_ready(served: Child, *, well: bool) -> dict[str, Any]:
         pytest.param("freeze", "thaw", marks=pytest.mark.slow),
     ],
 )
-def test_a_question_outlives_a_redis_that_is_away_for_a_while(tmp_path: Path, away: str, back: str) -> None:
+def test_an_input_request_outlives_a_redis_that_is_away_for_a_while(
+    tmp_path: Path, away: str, back: str
+) -> None:
     async def scenario() -> None:
         with RedisServer("--appendfsync", "always") as redis:
             path = write(tmp_path)

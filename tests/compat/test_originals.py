@@ -132,7 +132,7 @@ def test_a_cancelled_call_is_cancelled_in_the_original(original: str, revision: 
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_two_clients_at_once_get_their_own_answers_and_questions(original: str, revision: str) -> None:
+def test_two_clients_at_once_get_their_own_answers_and_input_requests(original: str, revision: str) -> None:
     @run
     async def scenario() -> None:
         async with served(on_dovetail(original, EVERYTHING, "--http", "--port", "0")) as child:

@@ -586,7 +586,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("message", REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("make", [fresh, connected])
-def test_what_is_refused_leaves_nothing_for_the_collector_of_circles(make: Any, message: bytes) -> None:
+def test_what_is_refused_leaves_nothing_for_the_garbage_collector(make: Any, message: bytes) -> None:
     endpoint = make()
     endpoint.receive(message)  # what is made once
     gc.collect()

@@ -77,7 +77,7 @@ def state_of(run: InputRounds) -> str:
     return result.request_state
 
 
-def test_a_question_is_wanted_first_and_answered_in_the_next_round() -> None:
+def test_an_input_request_is_recorded_first_and_answered_in_the_next_round() -> None:
     run = rounds()
     wanted = run.request_input(prepare_input_for("elicitation/create", NAME), "user_name")
     assert isinstance(wanted, MissingInput)
@@ -106,7 +106,7 @@ def test_answers_of_all_rounds_are_at_hand_and_the_state_changes_each_time() -> 
     assert one != two
 
 
-def test_several_questions_leave_in_one_round() -> None:
+def test_several_input_requests_leave_in_one_round() -> None:
     run = rounds()
     run.request_input(prepare_input_for("elicitation/create", NAME), "user_name")
     run.request_input(
@@ -156,7 +156,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_asked_again() -> None:
     assert isinstance(again.request_input(prepare_input_for("elicitation/create", NAME), "k"), MissingInput)
 
 
-def test_a_changed_question_is_asked_again_although_its_key_was_answered() -> None:
+def test_a_changed_input_request_is_asked_again_although_its_key_was_answered() -> None:
     first = rounds()
     first.request_input(prepare_input_for("elicitation/create", NAME), "k")
     second = rounds(state=state_of(first), answers={"k": ANN})
@@ -182,7 +182,7 @@ def test_a_client_that_answers_without_a_state_is_believed() -> None:
     )
 
 
-def test_the_same_question_twice_is_one_question_and_two_under_one_key_are_a_mistake() -> None:
+def test_the_same_input_request_twice_is_one_input_request_and_two_under_one_key_are_a_mistake() -> None:
     run = rounds()
     run.request_input(prepare_input_for("elicitation/create", NAME), "k")
     run.request_input(prepare_input_for("elicitation/create", NAME), "k")

@@ -81,7 +81,7 @@ def test_every_step_of_a_task_is_allowed_or_refused_as_the_table_says(status: St
         assert (made.status, made.updated, made.ended) == (expected, 105.0, expected in TERMINAL)
 
 
-def test_the_work_goes_on_when_the_last_question_is_answered() -> None:
+def test_the_work_goes_on_when_the_last_input_request_is_answered() -> None:
     made = task()
     made.request_input(QUESTIONS, 101)
     assert made.respond({"roots": ROOTS, "unknown": YES}, codec_for(R5), 102) == ["roots"]
@@ -94,7 +94,7 @@ def test_the_work_goes_on_when_the_last_question_is_answered() -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"null", b"5", b"{}", b'{"action":"perhaps"}'])
-def test_an_answer_that_does_not_fit_its_question_is_refused_and_none_is_taken(wrong: bytes) -> None:
+def test_an_answer_that_does_not_fit_its_input_request_is_refused_and_none_is_taken(wrong: bytes) -> None:
     made = task("input_required")
     with pytest.raises(ProtocolError) as refused:
         made.respond({"roots": ROOTS, "confirm": Raw(wrong)}, codec_for(R5), 101)

@@ -230,7 +230,7 @@ def nginx(folder: Path, backend: int) -> Iterator[Callable[[], ssl.SSLSocket]]:
 
 
 @pytest.mark.nginx
-def test_nginx_passes_events_on_at_once_and_says_who_called(tmp_path: Path) -> None:
+def test_nginx_forwards_events_immediately_with_the_client_address(tmp_path: Path) -> None:
     with (
         shop(tmp_path, program=FILES["server.py"] + STREAMING) as one,
         nginx(tmp_path, one.server.port) as connect,

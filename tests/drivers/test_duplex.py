@@ -312,7 +312,7 @@ async def test_an_error_of_the_client_is_raised_where_it_was_asked() -> None:
 
 
 @run
-async def test_a_second_answer_to_the_same_question_is_dropped() -> None:
+async def test_a_second_answer_to_the_same_input_request_is_dropped() -> None:
     client, duplex = await connected(Parrot(), "2025-06-18")
     question = asyncio.ensure_future(duplex.request("roots/list"))
     await until(lambda: client.questions)
@@ -361,7 +361,7 @@ async def test_a_cancelled_caller_sends_a_cancellation_to_the_peer() -> None:
 
 
 @run
-async def test_a_lost_connection_fails_every_question_with_its_cause() -> None:
+async def test_a_lost_connection_fails_every_input_request_with_its_cause() -> None:
     client, duplex = await connected(Parrot(), "2025-06-18", answers={"roots/list": lambda params: None})
     asked = [asyncio.ensure_future(duplex.request("roots/list")) for _ in range(3)]
     await until(lambda: len(client.questions) >= 3)

@@ -80,7 +80,7 @@ async def test_an_answer_may_be_had_as_it_came() -> None:
 
 
 @run
-async def test_an_error_of_the_peer_is_raised_and_leaves_no_circle() -> None:
+async def test_an_error_of_the_peer_is_raised_and_leaves_no_cycle() -> None:
     asker = Asker()
     asked = await asker.ask()
     asker.peer_says(id=1, error={"code": -32601, "message": "no"})

@@ -306,7 +306,7 @@ def test_a_handler_whose_own_timeout_fires_is_no_cancelled_call(kept: bool) -> N
 
 
 @run
-async def test_a_failed_call_leaves_no_circle_for_the_collector() -> None:
+async def test_a_failed_call_leaves_no_reference_cycle() -> None:
     async def tool(call: Call, channel: Channel) -> Any:
         raise Refusal
 

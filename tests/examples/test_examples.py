@@ -156,7 +156,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("revision", ASKING)
 @run
-async def test_a_commit_is_made_once_and_after_a_question(repository: Path, revision: str) -> None:
+async def test_a_commit_is_made_once_and_after_an_input_request(repository: Path, revision: str) -> None:
     answers = iter([False, True])
     questions: list[str] = []
 
@@ -304,7 +304,7 @@ async def test_a_long_job_reports_progress_and_can_be_a_task(
 
 @pytest.mark.parametrize("revision", ASKING)
 @run
-async def test_every_kind_of_question_is_asked(revision: str) -> None:
+async def test_every_kind_of_input_request_is_asked(revision: str) -> None:
     module = example("questions")
     visited: list[str] = []
 

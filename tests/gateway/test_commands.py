@@ -149,7 +149,7 @@ def at_a_terminal(folder: Path, answers: list[str]) -> str:
     return said
 
 
-def test_a_command_is_asked_about_once_and_one_that_is_refused_is_left_out(tmp_path: Path) -> None:
+def test_a_command_is_confirmed_once_and_a_refused_one_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "pids.py").write_text(PIDS)
     servers = {
         "no": {"command": "touch", "args": [str(tmp_path / "ran")]},

@@ -86,7 +86,7 @@ async def test_results_are_encoded_for_the_downstream_revision(dialect: str, rev
 @pytest.mark.parametrize("back", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @run
-async def test_questions_reach_the_clients_of_every_dialect(
+async def test_input_requests_reach_the_clients_of_every_dialect(
     dialect: str, back: str, front_revision: str
 ) -> None:
     async with Client(

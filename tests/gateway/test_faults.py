@@ -85,7 +85,7 @@ async def test_a_call_before_the_server_is_connected_again_fails_as_unavailable(
 
 @pytest.mark.parametrize("front", FRONTS)
 @run
-async def test_a_server_that_dies_in_the_middle_of_a_question(front: str) -> None:
+async def test_a_server_that_dies_in_the_middle_of_an_input_request(front: str) -> None:
     async with beside(front=front) as clients:
         with pytest.raises(DovetailError, match="bad went away"):
             await clients.call_tool("bad_ask")

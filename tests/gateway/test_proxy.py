@@ -32,7 +32,7 @@ async def between(front: str, back: str, **options: Any) -> AsyncIterator[tuple[
 
 @each_pair
 @run
-async def test_everything_without_questions_goes_through(front: str, back: str) -> None:
+async def test_everything_without_input_requests_goes_through(front: str, back: str) -> None:
     async with between(front, back) as (client, server):
         assert (client.server_info.name, client.instructions) == ("behind", "ask first")  # pyright: ignore
         assert {tool.name for tool in await client.list_tools()} == set(server.registry.tools)
@@ -97,7 +97,7 @@ async def test_upstream_input_requests_reach_the_downstream_client(front: str, b
 @pytest.mark.parametrize("back", REVISIONS)
 @pytest.mark.parametrize("front", ["2025-06-18", "2026-07-28"])
 @run
-async def test_a_client_that_cannot_be_asked_is_not_asked(front: str, back: str) -> None:
+async def test_a_client_without_the_capability_gets_no_input_request(front: str, back: str) -> None:
     async with between(front, back) as (client, _):
         for tool in ("sample", "trip"):
             with pytest.raises((ToolError, ProtocolError)):
@@ -355,7 +355,7 @@ async def test_a_stream_closed_upstream_is_closed_downstream() -> None:
 
 
 @run
-async def test_questions_pass_a_mounted_proxy_before_a_server_that_has_tasks() -> None:
+async def test_input_requests_pass_a_mounted_proxy_before_a_server_that_has_tasks() -> None:
     behind = Server("behind")
 
     @behind.tool

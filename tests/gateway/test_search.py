@@ -107,7 +107,7 @@ async def test_what_is_wrong_with_a_search_is_said() -> None:
 
 
 @run
-async def test_questions_of_a_tool_that_was_found_reach_the_client() -> None:
+async def test_input_requests_of_a_tool_that_was_found_reach_the_client() -> None:
     server = Server("asking", "1")
 
     @server.tool

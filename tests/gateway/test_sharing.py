@@ -87,7 +87,7 @@ def client_of(proxy: Proxy, revision: str, name: str, logs: list[str]) -> Client
 @pytest.mark.parametrize("front", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("back", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @run
-async def test_each_client_gets_its_own_questions_and_log_messages(front: str, back: str) -> None:
+async def test_each_client_gets_its_own_input_requests_and_log_messages(front: str, back: str) -> None:
     names = ["ann", "bob", "cid"]
     server = asking(len(names))
     listener = await listen(server.dispatcher, "127.0.0.1", 0)
@@ -183,7 +183,7 @@ class LateServer:
 
 
 @run
-async def test_a_question_for_a_call_that_was_given_up_reaches_no_other_client() -> None:
+async def test_an_input_request_for_a_call_that_was_given_up_reaches_no_other_client() -> None:
     late = LateServer()
     asked: list[str] = []
 

@@ -306,7 +306,7 @@ async def relay(peer: Peer, port: int) -> None:
 
 @pytest.mark.parametrize("end", [len(OPENED) - 1, 30, 12, 5, 0])
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_proxy_that_hangs_up_in_its_answer_is_named(end: int, reset: bool) -> None:
+def test_a_proxy_that_disconnects_during_its_response_is_named(end: int, reset: bool) -> None:
     @run
     async def scenario() -> None:
         async def script(peer: Peer) -> None:

@@ -174,7 +174,7 @@ async def test_plain_http_where_a_secure_connection_was_wanted_is_an_error_of_tl
 
 
 @run
-async def test_a_server_that_hangs_up_in_the_handshake_is_named() -> None:
+async def test_a_server_that_disconnects_during_the_handshake_is_named() -> None:
     async def script(peer: Peer) -> None:
         await turns()
 

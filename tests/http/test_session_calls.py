@@ -16,7 +16,7 @@ from tests.support.web import Web, legacy_headers, messages, request, served, te
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])
-def test_a_question_goes_out_on_the_stream_of_its_own_call(revision: str) -> None:
+def test_an_input_request_goes_out_on_the_stream_of_its_own_call(revision: str) -> None:
     @run
     async def scenario() -> None:
         async with served(build()) as site:
@@ -54,7 +54,7 @@ async def test_an_unexpected_response_is_400() -> None:
 
 
 @run
-async def test_a_question_without_an_answer_in_time_fails_and_is_withdrawn() -> None:
+async def test_an_input_request_without_an_answer_in_time_fails_and_is_withdrawn() -> None:
     async with served(build(limits=Limits(client_response_timeout=0.05))) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)

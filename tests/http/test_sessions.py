@@ -78,7 +78,7 @@ async def test_ids_that_were_not_minted_here_are_unknown() -> None:
 
 
 @run
-async def test_a_session_belongs_to_who_opened_it() -> None:
+async def test_a_session_belongs_to_the_caller_that_opened_it() -> None:
     async with served(build(limits=Limits(max_sessions=1)), principal=who) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST, {"X-User": "ada"})

@@ -70,7 +70,7 @@ async def two(path: Path, **options: Any) -> AsyncIterator[tuple[Shop, Site, Sho
 
 
 @run
-async def test_a_question_asked_by_one_process_is_answered_through_another(tmp_path: Path) -> None:
+async def test_an_input_request_asked_by_one_process_is_answered_through_another(tmp_path: Path) -> None:
     async with two(tmp_path / "s.db") as (_, first, _, second):
         session, _ = await Web(first).initialize(NEWEST)
         connection, events = await begin(first, session, "ask")
@@ -310,7 +310,9 @@ async def test_the_stream_of_a_call_goes_on_in_another_process(tmp_path: Path) -
 
 
 @run
-async def test_a_client_that_moves_in_the_middle_of_a_question_answers_it_elsewhere(tmp_path: Path) -> None:
+async def test_a_client_that_moves_during_an_input_request_answers_it_on_another_worker(
+    tmp_path: Path,
+) -> None:
     async with two(tmp_path / "s.db") as (_, first, _, second):
         session, _ = await Web(first).initialize(NEWEST)
         connection, events = await begin(first, session, "ask", id="q")

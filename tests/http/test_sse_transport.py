@@ -184,7 +184,7 @@ def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario()
 
 
-def test_a_quiet_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_client_gets_a_ping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=1.0)
     )

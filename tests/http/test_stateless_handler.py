@@ -133,7 +133,7 @@ async def test_a_slow_call_of_a_patient_client_is_answered() -> None:
 
 
 @run
-async def test_a_listen_stream_acknowledges_forwards_and_forgets() -> None:
+async def test_a_listen_stream_acknowledges_forwards_and_ends() -> None:
     server = build()
     async with served(server) as site:
         web = Web(site)
@@ -189,7 +189,7 @@ async def test_a_bad_filter_is_refused_before_anything_is_streamed() -> None:
 
 
 @run
-async def test_questions_come_back_with_the_result_and_are_answered_by_the_next_call() -> None:
+async def test_input_requests_come_back_with_the_result_and_are_answered_by_the_next_call() -> None:
     async with served(build()) as site:
         web = Web(site)
         params: dict[str, Any] = {"name": "pay", "arguments": {"order": "o"}}

@@ -218,7 +218,7 @@ def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
         "Host: 127.0.0.1\r\nAuthorization: Bearer one\r\nAuthorization: Bearer two",
     ],
 )
-def test_a_handshake_that_says_twice_who_it_is_is_refused(lines: str) -> None:
+def test_a_handshake_with_two_client_identities_is_refused(lines: str) -> None:
     head = (
         f"GET /mcp HTTP/1.1\r\n{lines}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -234,7 +234,7 @@ def test_a_handshake_that_says_twice_who_it_is_is_refused(lines: str) -> None:
     scenario()
 
 
-def test_a_quiet_legacy_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_legacy_client_gets_a_ping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=1.0)
     )
@@ -260,7 +260,7 @@ def test_a_quiet_legacy_client_is_asked_whether_it_is_there(monkeypatch: pytest.
 
 
 @run
-async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
+async def test_an_idle_client_of_2026_07_28_gets_no_ping() -> None:
     async with served(build(), session_ping_interval=0.05) as site, dial(site) as socket:
         for words in ("one", "two"):
             await socket.send(

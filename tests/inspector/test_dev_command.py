@@ -155,7 +155,7 @@ async def ask(ctx: Context) -> str:
 
 @pytest.mark.parametrize("command", ["dev", "run"])
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_a_question_that_waits_for_its_answer_survives_a_reload(
+def test_an_input_request_that_waits_for_its_answer_survives_a_reload(
     tmp_path: Path, revision: str, command: str
 ) -> None:
     file = tmp_path / "asking.py"

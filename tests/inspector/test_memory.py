@@ -112,7 +112,7 @@ async def test_a_page_that_reads_too_slowly_is_told_to_reload() -> None:
 
 
 @run
-async def test_questions_that_wait_have_a_bound_of_bytes() -> None:
+async def test_input_requests_that_wait_have_a_bound_of_bytes() -> None:
     inspector = Inspector()
     first = asyncio.ensure_future(inspector.questions.ask(1, "elicit", {"message": "x" * (40 << 20)}))
     await until(lambda: inspector.questions.waiting)

@@ -144,7 +144,7 @@ def test_a_call_is_copied_as_python_and_as_a_command(page: Any) -> None:
         page.keyboard.press("Escape")
 
 
-def test_a_question_is_answered_in_the_page(page: Any) -> None:
+def test_an_input_request_is_answered_in_the_page(page: Any) -> None:
     choose(page, "book")
     page.get_by_label("flight").fill("LX1")
     page.click(".runner button.primary")
@@ -438,7 +438,7 @@ def test_every_control_of_every_panel_has_a_name_and_fits_into_360_pixels_in_the
     page.context.close()
 
 
-def test_all_of_a_question_goes_by_keyboard(page: Any) -> None:
+def test_all_of_an_input_request_goes_by_keyboard(page: Any) -> None:
     press, focused = page.keyboard.press, "document.activeElement"
     page.focus(".list")
     while page.get_attribute('.list li[data-key="book"]', "aria-selected") != "true":

@@ -58,7 +58,7 @@ def test_the_cookie_opens_the_empty_page_and_nothing_else(inspector: Running) ->
     assert ask(inspector, "/events", Cookie=kept)[0] == 403
 
 
-def test_questions_without_the_token_are_refused(inspector: Running) -> None:
+def test_input_requests_without_the_token_are_refused(inspector: Running) -> None:
     assert ask(inspector, "/api/state")[0] == 403
     assert ask(inspector, "/api/call", "POST", {"connection": 1, "method": "tools/call"})[0] == 403
     assert ask(inspector, "/api/state", X_Dovetail_Token=inspector.inspector.token)[0] == 200

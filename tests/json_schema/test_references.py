@@ -52,7 +52,7 @@ def test_keywords_next_to_references_are_kept_and_the_first_ones_win() -> None:
     assert resolved({"$ref": "#/$defs/a", "x": 2}, root) == {"title": "a", "type": "string", "x": 2}
 
 
-def test_a_circle_of_references_ends() -> None:
+def test_a_cycle_of_references_ends() -> None:
     root = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a", "title": "b"}}}
     assert resolved({"$ref": "#/$defs/a"}, root) == {"title": "b"}
     chain = {f"s{n}": {"$ref": f"#/$defs/s{n + 1}"} for n in range(MAX_REFERENCE_STEPS + 5)}

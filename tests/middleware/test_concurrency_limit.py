@@ -113,7 +113,7 @@ async def test_a_slot_handed_to_a_cancelled_waiter_is_not_lost() -> None:
 
 
 @run
-async def test_many_principals_are_forgotten_and_who_is_at_work_is_not(
+async def test_many_principals_are_evicted_but_not_the_active_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dovetail.middleware.concurrency_limit.TRACKED_NAMES", 8)

@@ -60,7 +60,7 @@ async def test_a_delay_is_measured_after_a_request_and_then_the_monitor_sleeps(q
 
 
 @run
-async def test_a_monitor_goes_on_as_long_as_its_owner_asks_for_it(quick: None) -> None:
+async def test_a_monitor_runs_as_long_as_its_owner_needs_it(quick: None) -> None:
     delays: list[float] = []
 
     def report(delay: float) -> bool:

@@ -177,7 +177,7 @@ async def test_a_clients_retry_repeats_internal_errors_of_any_server() -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
 @run
-async def test_the_same_question_of_the_same_client_is_answered_from_memory(revision: str) -> None:
+async def test_the_same_input_request_of_the_same_client_is_answered_from_memory(revision: str) -> None:
     clock = Hand()
     middleware = Caching(ttl=10, clock=clock)
     shop = Shop(middleware)

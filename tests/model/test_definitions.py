@@ -205,7 +205,7 @@ def test_results_that_are_no_answer_say_so_by_themselves() -> None:
     assert "resultType" not in decode(msgspec.json.encode(detailed), Any)
 
 
-def test_a_question_needs_what_its_mode_asks_with() -> None:
+def test_an_input_request_needs_the_capability_of_its_mode() -> None:
     assert ElicitRequestParams.form("?", {"type": "object", "properties": {}}).mode is UNSET
     assert ElicitRequestParams.for_url("?", "https://example.com").url == "https://example.com"
     with pytest.raises(ValueError, match="requestedSchema"):

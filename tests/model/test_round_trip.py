@@ -107,7 +107,7 @@ def test_a_result_is_valid_in_every_revision_that_knows_it(method: str, r: int, 
 
 @few
 @given(v.input_required_result(5))
-def test_a_question_is_valid_without_further_ado(result: model.InputRequiredResult) -> None:
+def test_an_input_request_is_valid_without_further_options(result: model.InputRequiredResult) -> None:
     validate_result(sent(result), "2026-07-28", "tools/call")
 
 

@@ -231,7 +231,7 @@ def test_only_what_is_needed_is_taken_along_and_what_leads_nowhere_is_anything()
         },
     ],
 )
-def test_circles_without_an_end_are_cut(schemas: Json) -> None:
+def test_cycles_without_an_end_are_cut(schemas: Json) -> None:
     described = spec(
         {"/x": {"post": operation(requestBody=body("application/json", {"$ref": "#/components/schemas/A"}))}},
         components={"schemas": schemas},

@@ -138,7 +138,7 @@ def asking(era: str, fault: str = "") -> Iterator[tuple[SocketDriver, type[Asker
         thread.join()
 
 
-def test_a_legacy_question_is_answered_by_a_post_of_its_own_in_the_session() -> None:
+def test_a_legacy_input_request_is_answered_by_a_post_of_its_own_in_the_session() -> None:
     with asking(LEGACY) as (driver, server):
         sample = driver.sequential(ASK, 5.0, most=3)
     assert sample.calls == 3
@@ -150,7 +150,7 @@ def test_a_legacy_question_is_answered_by_a_post_of_its_own_in_the_session() -> 
         assert headers["mcp-protocol-version"] == LEGACY
 
 
-def test_a_modern_question_is_answered_by_the_call_made_again_with_its_state_and_a_new_id() -> None:
+def test_a_modern_input_request_is_answered_by_the_call_made_again_with_its_state_and_a_new_id() -> None:
     with asking(MODERN) as (driver, server):
         sample = driver.throughput(ASK, 4, 0.0)
     assert sample.calls == 4
@@ -168,7 +168,7 @@ def test_a_modern_question_is_answered_by_the_call_made_again_with_its_state_and
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 @pytest.mark.parametrize("fault", ["does not ask", "asks something else", "does not hear"])
-def test_a_question_that_goes_wrong_spoils_the_measurement(era: str, fault: str) -> None:
+def test_an_invalid_response_invalidates_the_measurement(era: str, fault: str) -> None:
     with asking(era, fault) as (driver, _), pytest.raises(WrongReply):
         driver.sequential(ASK, 5.0, most=2)
 
@@ -179,7 +179,7 @@ def test_an_answer_that_is_not_taken_spoils_the_measurement(era: str, fault: str
         driver.sequential(ASK, 5.0, most=2)
 
 
-def test_a_call_without_its_question_is_not_counted_on_pipes_either() -> None:
+def test_a_call_without_its_input_request_is_not_counted_on_pipes_either() -> None:
     reply = {"jsonrpc": "2.0", "id": FIRST_ID, "result": {"content": [{"type": "text", "text": "yes"}]}}
     questions = Questions(ASK, LEGACY)
     assert questions.answer(json.dumps(reply).encode()) is None

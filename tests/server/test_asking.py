@@ -143,7 +143,7 @@ async def test_sampling_and_roots_work_on_every_revision(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 @run
-async def test_a_url_question_has_an_id_only_where_the_revision_wants_one(revision: str) -> None:
+async def test_a_url_input_request_has_an_id_only_where_the_revision_wants_one(revision: str) -> None:
     server = Server("x", "1")
 
     @server.tool
@@ -160,7 +160,7 @@ async def test_a_url_question_has_an_id_only_where_the_revision_wants_one(revisi
 
 @pytest.mark.parametrize("revision", WITH_ELICITATION)
 @run
-async def test_independent_questions_go_out_in_one_round(revision: str) -> None:
+async def test_independent_input_requests_go_out_in_one_round(revision: str) -> None:
     server = Server("x", "1")
 
     @server.tool
@@ -193,7 +193,7 @@ async def test_independent_questions_go_out_in_one_round(revision: str) -> None:
 
 
 @run
-async def test_a_handler_cannot_swallow_an_open_question() -> None:
+async def test_a_handler_cannot_suppress_an_unanswered_input_request() -> None:
     server = Server("x", "1")
     runs = 0
 
@@ -299,7 +299,7 @@ async def test_a_legacy_call_without_a_way_back_fails_readably() -> None:
 
 
 @run
-async def test_a_url_question_needs_the_url_capability() -> None:
+async def test_a_url_input_request_needs_the_url_capability() -> None:
     server = Server("x", "1")
 
     @server.tool
@@ -355,7 +355,7 @@ async def test_no_input_can_be_requested_after_the_call_has_ended() -> None:
 
 
 @run
-async def test_a_handler_without_a_context_cannot_ask_by_returning_questions() -> None:
+async def test_a_handler_without_a_context_cannot_ask_by_returning_input_requests() -> None:
     server = Server("x", "1")
 
     @server.tool
@@ -366,6 +366,6 @@ async def test_a_handler_without_a_context_cannot_ask_by_returning_questions() -
         assert (await Peer(server, revision).call("confused"))["isError"] is True
 
 
-def test_a_misspelt_option_of_a_question_is_refused() -> None:
+def test_a_misspelt_option_of_an_input_request_is_refused() -> None:
     with pytest.raises(TypeError, match="takes no option temprature"):
         Sample("hello", temprature=1)  # pyright: ignore[reportCallIssue]

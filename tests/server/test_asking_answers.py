@@ -116,7 +116,7 @@ async def test_an_answer_without_a_state_is_refused_the_same_way(wrong: Any) -> 
 
 
 @run
-async def test_one_wrong_answer_among_open_questions_is_not_lost() -> None:
+async def test_one_wrong_answer_among_open_input_requests_is_not_lost() -> None:
     peer = Peer(build())
     address = "asking://all"
     state = (await peer.send("resources/read", uri=address))["result"]["requestState"]

@@ -73,7 +73,7 @@ async def test_a_foreign_cursor_or_one_from_before_a_change_is_refused(revision:
 
 @every_revision
 @run
-async def test_a_cursor_is_good_for_whom_it_was_made_and_for_that_list_alone(revision: str) -> None:
+async def test_a_cursor_is_valid_for_its_caller_and_its_list_only(revision: str) -> None:
     server = numbered(25, page_size=10)
     for index in range(25):
         server.add_prompt(lambda: "x", name=f"prompt_{index}")

@@ -24,7 +24,7 @@ def methods(peer: Peer) -> list[str]:
 
 @every_revision
 @run
-async def test_progress_only_grows_and_only_goes_to_those_who_asked(revision: str) -> None:
+async def test_progress_increases_and_is_sent_to_callers_that_requested_it(revision: str) -> None:
     server = Server("x", "1")
 
     @server.tool
@@ -112,7 +112,7 @@ async def test_nothing_is_sent_in_the_name_of_a_call_that_is_over() -> None:
 
 @every_revision
 @run
-async def test_a_handler_knows_who_asks(revision: str) -> None:
+async def test_a_handler_knows_its_caller(revision: str) -> None:
     server = Server("x", "1")
 
     @server.tool

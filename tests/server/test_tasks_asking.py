@@ -9,7 +9,7 @@ from tests.support.peer import EVERYTHING, Peer
 
 
 @run
-async def test_a_question_waits_in_the_task_until_it_is_answered() -> None:
+async def test_an_input_request_waits_in_the_task_until_it_is_answered() -> None:
     peer = Works().peer()
     id = await begun(peer, "confirm")
     task = await reaches(peer, id, "input_required")
@@ -62,7 +62,7 @@ async def test_a_key_is_never_used_twice_in_the_life_of_a_task() -> None:
 
 
 @run
-async def test_a_handler_may_return_its_questions() -> None:
+async def test_a_handler_may_return_its_input_requests() -> None:
     peer = Works().peer()
     id = await begun(peer, "returned")
     await reaches(peer, id, "input_required")
@@ -71,7 +71,7 @@ async def test_a_handler_may_return_its_questions() -> None:
 
 
 @run
-async def test_a_client_that_cannot_be_asked_ends_the_task_with_an_error() -> None:
+async def test_a_client_without_the_capability_ends_the_task_with_an_error() -> None:
     peer = Works().peer(capabilities={"extensions": {EXTENSION: {}}})
     task = await reaches(peer, await begun(peer, "confirm"), "completed", "failed")
     assert task["status"] == "failed"
@@ -79,7 +79,7 @@ async def test_a_client_that_cannot_be_asked_ends_the_task_with_an_error() -> No
 
 
 @run
-async def test_questions_before_detaching_are_asked_in_the_call_and_later_ones_by_the_task() -> None:
+async def test_input_requests_before_detaching_are_asked_in_the_call_and_later_ones_by_the_task() -> None:
     works = Works()
     peer = works.peer()
     reply = (await peer.send("tools/call", name="first", arguments={}))["result"]
@@ -121,7 +121,7 @@ async def test_a_handler_that_never_detaches_answers_the_call() -> None:
 
 
 @run
-async def test_a_handler_cannot_detach_with_a_question_open() -> None:
+async def test_a_handler_cannot_detach_with_an_input_request_open() -> None:
     server = Server("stubborn")
 
     @server.tool(task="optional", asks_first=True)

@@ -153,7 +153,7 @@ def test_a_store_that_breaks_does_not_leave_a_waiting_client_without_an_answer(
 
 
 @run
-async def test_a_store_that_breaks_does_not_keep_a_question_from_the_client(
+async def test_a_store_that_breaks_does_not_keep_an_input_request_from_the_client(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Breaking()
@@ -175,7 +175,7 @@ async def test_a_store_that_breaks_does_not_keep_a_question_from_the_client(
 
 
 @run
-async def test_questions_travel_on_the_stream_of_tasks_result() -> None:
+async def test_input_requests_travel_on_the_stream_of_tasks_result() -> None:
     works = Works()
     peer = Peer(works.server, R4, answer=lambda method, params: accepted("Ann"))
     id = await begun(peer, "confirm")
@@ -207,7 +207,7 @@ async def test_a_client_error_on_an_input_request_is_raised_in_the_handler() -> 
 
 
 @run
-async def test_a_question_whose_stream_broke_goes_out_on_the_next() -> None:
+async def test_an_input_request_whose_stream_broke_goes_out_on_the_next() -> None:
     works = Works()
     peer = Peer(works.server, R4, answer=lambda method, params: accepted("Ann"))
     id = await begun(peer, "confirm")

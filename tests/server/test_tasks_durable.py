@@ -99,7 +99,7 @@ async def test_a_task_is_cancelled_from_another_worker(shared: Shared) -> None:
 
 
 @run
-async def test_questions_of_a_task_are_answered_on_another_worker(shared: Shared) -> None:
+async def test_input_requests_of_a_task_are_answered_on_another_worker(shared: Shared) -> None:
     one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.modern(), "confirm")
@@ -112,7 +112,7 @@ async def test_questions_of_a_task_are_answered_on_another_worker(shared: Shared
 
 
 @run
-async def test_the_result_is_waited_for_and_its_questions_come_on_another_worker(shared: Shared) -> None:
+async def test_the_result_is_waited_for_and_its_input_requests_come_on_another_worker(shared: Shared) -> None:
     one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.core(), "confirm")

@@ -249,7 +249,9 @@ async def test_an_unexpected_exception_is_masked(caplog: pytest.LogCaptureFixtur
 
 
 @run
-async def test_a_result_that_finds_no_room_fails_its_task(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_result_that_does_not_fit_into_the_store_fails_its_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = Server("large", store=MemoryStore(max_bytes=2000))
 
     @server.tool(task="optional")

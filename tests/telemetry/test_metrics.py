@@ -155,7 +155,7 @@ async def test_promtool_finds_nothing_wrong_with_what_a_busy_server_says() -> No
 
 
 @run
-async def test_openmetrics_is_for_those_who_ask() -> None:
+async def test_openmetrics_is_sent_on_request() -> None:
     async with served(shop(), metrics=True) as site:
         web = Web(site)
         await web.call("look")

@@ -241,7 +241,7 @@ async def test_a_call_that_is_given_up_is_no_error() -> None:
 
 @pytest.mark.parametrize("revision", ALL)
 @run
-async def test_a_question_and_its_answer_belong_to_the_trace(revision: str) -> None:
+async def test_an_input_request_and_its_answer_belong_to_the_trace(revision: str) -> None:
     watched, seen = Watched(), list[int]()
 
     async def answer(request: Any) -> Any:
@@ -281,7 +281,7 @@ async def test_the_handshake_of_a_client_is_a_span_that_the_servers_belongs_to(r
 
 
 @run
-async def test_a_question_that_fails_says_so_in_its_span() -> None:
+async def test_an_input_request_that_fails_says_so_in_its_span() -> None:
     watched = Watched()
 
     async def answer(request: Any) -> Any:

@@ -59,7 +59,7 @@ async def test_a_step_is_not_an_effect_that_happened_twice() -> None:
 
 
 @run
-async def test_what_happens_before_a_question_is_reported_with_its_runs() -> None:
+async def test_what_happens_before_an_input_request_is_reported_with_its_runs() -> None:
     server = serving()
     report = await rerun(server, "careless", {"flight": "SK1"}, watch=[charge])
     # Two questions in one round are answered one at a time: three runs.
@@ -71,7 +71,7 @@ async def test_what_happens_before_a_question_is_reported_with_its_runs() -> Non
 
 
 @run
-async def test_an_effect_after_the_last_question_is_fine() -> None:
+async def test_an_effect_after_the_last_input_request_is_fine() -> None:
     report = await rerun(serving(), "last", {"flight": "SK1"}, watch=[charge])
     assert (report.runs, report.repeated) == (2, ())
 

@@ -96,7 +96,7 @@ async def test_a_line_without_end_ends_the_connection(left: Recorder, right: Rec
 
 
 @on_every_link("tcp", limits=Limits(max_message_bytes=1000))
-async def test_tcp_hangs_up_after_a_message_over_the_limit(left: Recorder, right: Recorder) -> None:
+async def test_tcp_disconnects_after_a_message_over_the_limit(left: Recorder, right: Recorder) -> None:
     left.link.send(b"x" * 3000)
     await left.until(lambda: left.has_ended or left.losses)
     assert right.too_large == [1000]

@@ -107,7 +107,7 @@ def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario()
 
 
-def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_legacy_client_gets_a_ping_and_stays_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "dovetail.drivers.heartbeat.PING_TIMEOUTS", Timeouts(connect=None, idle=None, total=0.9)
     )

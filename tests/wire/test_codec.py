@@ -194,7 +194,7 @@ def test_an_error_object_becomes_the_exception_to_raise() -> None:
 # --- writing results ---------------------------------------------------------------------------------------
 
 
-def test_a_modern_result_says_its_type_and_who_answers() -> None:
+def test_a_modern_result_has_its_type_and_the_server_info() -> None:
     result = m.CallToolResult([m.TextContent("a")])
     for _ in range(2):
         message = modern.encode_result(1, result)
@@ -431,7 +431,7 @@ def test_members_with_a_failure_of_their_own_are_refused_by_its_kind(
     assert kind_raised(Codec(R4, dialect).decode_params, METHODS[method], raw) == kind
 
 
-def test_a_question_that_asks_for_an_impossible_model_is_called_so_in_both_eras() -> None:
+def test_an_input_request_with_invalid_model_preferences_is_refused_on_every_revision() -> None:
     question = {
         "method": "sampling/createMessage",
         "params": {"messages": [], "maxTokens": 1, "modelPreferences": {"intelligencePriority": 2}},

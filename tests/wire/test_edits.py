@@ -356,13 +356,13 @@ def test_a_plain_form_is_sent_as_it_is() -> None:
         form(c={"type": "array", "items": {"type": "string", "enum": ["a"]}}),
     ],
 )
-def test_questions_2025_06_18_cannot_ask_are_refused(params: m.ElicitRequestParams) -> None:
+def test_input_requests_2025_06_18_cannot_ask_are_refused(params: m.ElicitRequestParams) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         asked(R3, params)
     assert caught.value.kind == "capability_not_supported"
 
 
-def test_a_url_question_gets_a_name_on_2025_11_25() -> None:
+def test_a_url_input_request_gets_a_name_on_2025_11_25() -> None:
     params = m.ElicitRequestParams.for_url("q", "https://example.com")
     assert asked(R4, params)["elicitationId"]
     params.elicitation_id = "mine"
@@ -446,7 +446,7 @@ def test_progress_has_no_message_on_the_oldest_revision() -> None:
         assert (b"half" in message) is (revision is not R1)
 
 
-def test_questions_inside_an_input_required_result_are_edited_too() -> None:
+def test_input_requests_inside_an_input_required_result_are_edited_too() -> None:
     question = m.ElicitRequest(m.ElicitRequestParams.for_url("q", "https://example.com", "id"))
     result = m.InputRequiredResult(input_requests={"a": question})
     message = codec_for(R5).encode_result(1, result)
@@ -471,7 +471,7 @@ FORM = m.ElicitRequestParams.form("task?", {"type": "object", "properties": {"ta
         m.CreateMessageRequest(msgspec.structs.replace(SAMPLE, tools=[RUNNABLE])),
     ],
 )
-def test_a_question_is_written_as_if_it_had_been_edited_before_whatever_is_in_it(question: Any) -> None:
+def test_an_input_request_is_written_as_if_it_had_been_edited_before_whatever_is_in_it(question: Any) -> None:
     codec = codec_for(R5)
     written = json.loads(codec.encode_result(1, m.InputRequiredResult(input_requests={"a": question})))
     assert written["result"]["inputRequests"]["a"] == json.loads(
