@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from dovetail import Context, ImageContent, Principal, Refusal, Server, TextContent, ToolError
+from dovetail import Context, ImageContent, Principal, ProtocolError, Refusal, Server, TextContent, ToolError
 from dovetail.extensions.tasks.task_methods import tasks_of
 from dovetail.gateway import Proxy
 from dovetail.middleware import (
@@ -810,3 +810,49 @@ async def test_the_middleware_of_the_parent_sees_a_nested_tool_version_as_the_to
     async with server.running():
         assert (await plainly(Peer(server, revision), "far_off_drop@1.0", {})).is_error
     assert [one[1] for one in nosy.seen] == ["far_off_drop"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", R4, MODERN])
+@run
+async def test_a_policy_guards_a_tool_that_reads_resources(revision: str, tmp_path: Path) -> None:
+    read: list[str] = []
+    policy = Policy(approve=["read_*"], arguments={"read_resource": {"uri": "x://open.*"}})
+    server = Server("home", middleware=[Audit(tmp_path / "audit"), policy])
+    server.transform(resources_as_tools=True)
+
+    @server.resource("x://{name}")
+    async def one(name: str) -> str:
+        read.append(name)
+        return name
+
+    said = {"action": "decline"}
+    peer = Peer(server, revision, capabilities={"elicitation": {}}, answer=lambda *_: said)
+    assert (await plainly(peer, "read_resource", {"uri": "x://closed"})).is_error
+    assert len(peer.questions) == 0
+    assert (await plainly(peer, "read_resource", {"uri": "x://open"})).is_error
+    assert len(peer.questions) == 1
+    assert read == []
+    said |= {"action": "accept", "content": {}}
+    assert (await plainly(peer, "read_resource", {"uri": "x://open"})).text == "open"
+    assert (read, len(peer.questions)) == (["open"], 2)
+    await server.lifecycle.stop()
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    outcomes = [(line["method"], line["outcome"]) for line in lines if line.get("name")]
+    assert [one for one in outcomes if one[1] in ("refused", "error")] == [("tools/call", outcomes[0][1])] * 2
+    assert outcomes[-1] == ("resources/read", "ok")
+
+
+@pytest.mark.parametrize("around", [lambda home: home, mounting, proxying, gateway])
+@run
+async def test_calls_in_process_pass_the_guards(around: Any) -> None:
+    home = Home(Policy(disabled=["drop"]), Redaction("secrets"), task="forbidden", versions=False)
+    server = around(home.server)
+    prefix = "far_" if around in (mounting, gateway) else ""
+    async with server.running():
+        for name in ("drop", "drop@1"):
+            with pytest.raises(ProtocolError):
+                await server.call_tool(prefix + name)
+        assert home.ran == []
+        assert "[masked]" in str(await server.call_tool(f"{prefix}structured"))
+        assert SECRET not in str(await server.call_tool(f"{prefix}structured"))
+    await home.server.lifecycle.stop()

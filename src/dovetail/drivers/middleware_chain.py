@@ -195,6 +195,9 @@ class Middleware:
     observes: bool = False
     """The middleware changes nothing. A client then also runs it around forwarded requests."""
 
+    guards_names: bool = False
+    """`call_tool` also guards tools that stand for another request, such as ``read_resource``, by their names."""
+
     def attach(self, service: Any) -> None:
         """Prepare to run around ``service``: a `Server`, or the calls of a client."""
 

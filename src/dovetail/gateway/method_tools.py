@@ -6,7 +6,8 @@ limits, permissions and lists act on the resource or prompt; the result becomes 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
-from ..drivers.middleware_chain import Component
+from ..drivers.middleware_chain import Component, Middleware, Next, Request
 from ..errors import NAME_ECHO, ProtocolError, RegistrationError, ToolError
 from ..json_schema.coercion import coerce
 from ..model import (
@@ -22,6 +23,7 @@ from ..model import (
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
+    EmptyResult,
     GetPromptRequestParams,
     GetPromptResult,
     ImageContent,
@@ -224,6 +226,28 @@ class MethodTools:
             cursor = cast("CursorArguments", arguments).cursor
             params = PaginatedRequestParams(cursor=cursor or UNSET, meta=call.params.meta)
         return replace(call, method=tool.method, params=params, source=call, raw_params=UNSET)
+
+    async def guard(
+        self, tool: MethodTool, call: Call, channel: Channel, middleware: Iterable[Any]
+    ) -> tuple[Struct | Raw | None, Channel]:
+        """Run the guards that go by the name of a tool. Return their answer, if any, and the channel of the request.
+
+        Raises:
+            DovetailError: a guard refuses the call.
+        """
+        passed: list[Channel] = []
+
+        async def let_through(request: Request) -> Struct | Raw:
+            passed.append(request.channel)
+            return EmptyResult()
+
+        chain: Next = let_through
+        for each in middleware:
+            if isinstance(each, Middleware) and each.guards_names:
+                chain = partial(each.call_tool, call_next=chain)
+        component = Component(tool.definition.name, "tool", definition=tool.definition)
+        answer = await chain(Request(call, channel, component.name, lambda _: component))
+        return (None, passed[0]) if passed else (answer, channel)
 
     async def answer(self, tool: MethodTool, call: Call, meant: Call, channel: Channel, run: Run) -> Struct:
         """Run the request ``meant`` and return its result as the one of ``tool``."""

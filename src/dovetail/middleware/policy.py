@@ -70,6 +70,8 @@ class Policy(Middleware):
         self._server: Server | None = None
         self.refused = 0
 
+    guards_names = True
+
     def attach(self, service: Any) -> None:
         if isinstance(service, Server):
             self._server = service

@@ -281,6 +281,13 @@ class Pipeline:
             meant = await transforms.request_of(tool, call)
         except DovetailError as error:
             return await self._chain(self._refused(call, channel, error))
+        request = replace(self._refused(call, channel, ProtocolError("tool_not_found")), resumed=True)
+        try:
+            answer, channel = await tools.guard(tool, call, channel, self.middleware)
+        except DovetailError as error:
+            return await self._chain(replace(request, run=partial(_ended, error)))
+        if answer is not None:
+            return await self._chain(replace(request, run=partial(_ended, answer)))
         return await tools.answer(tool, call, meant, channel, self._resolve_and_run_component)
 
     async def _resolve_and_run_component(self, call: Call, channel: Channel) -> Struct | Raw:
@@ -540,6 +547,13 @@ class Pipeline:
         if request.task is not None:
             call = request.task.working(call)
         return await self._dispatcher.find_handler(call.method)(call, request.channel)
+
+
+async def _ended(outcome: Struct | Raw | DovetailError, request: Request) -> Struct | Raw:
+    """End a request that a guard has answered already."""
+    if isinstance(outcome, DovetailError):
+        raise outcome
+    return outcome
 
 
 async def _relocating(chain: Next, relocated: Callable[[Call, Any], Any], request: Request) -> Struct | Raw:
