@@ -59,7 +59,6 @@ def test_a_form_of_nested_objects_and_choices_calls_the_tool(page: Any) -> None:
     page.get_by_label("days").fill("2")
     assert '"city": "Oslo"' in page.input_value(".editor-json textarea")
     run(page)
-    page.click('.result [data-tab="structured"]')
     assert [cell.inner_text() for cell in page.query_selector_all(".result td")] == ["Mon", "10", "Tue", "11"]
     page.click('.result [data-tab="chart"]')
     assert page.locator(".result svg.chart rect").count() == 2
@@ -148,7 +147,7 @@ def test_an_input_request_is_answered_in_the_page(page: Any) -> None:
     choose(page, "book")
     page.get_by_label("flight").fill("LX1")
     page.click(".runner button.primary")
-    page.click(".notice.ask a")
+    page.wait_for_selector("dialog .question")
     page.wait_for_selector('.question >> text="Which seat would you like?"')
     picture(page, "requests")
     page.get_by_label("row").fill("12")
@@ -165,10 +164,11 @@ def test_an_input_request_is_answered_in_the_page(page: Any) -> None:
 def test_sampling_is_answered_by_hand_and_by_a_mock(page: Any) -> None:
     choose(page, "think")
     page.click(".runner button.primary")
-    page.click(".notice.ask a")
+    page.wait_for_selector("dialog .question")
     page.fill('.question[data-kind="sample"] textarea', "by hand indeed")
     page.click(".question button.primary")
     page.wait_for_selector(".question", state="detached")
+    go(page, "requests")
     page.select_option(".settings select", "mock")
     page.fill('[aria-label="Reply of the mock"]', "mocked")
     page.click(".settings button >> nth=0")
@@ -286,12 +286,15 @@ def test_revisions_are_compared_side_by_side(page: Any) -> None:
     page.select_option('select[aria-label="Which one"]', label="Forecast")
     page.fill(".editor-json textarea", '{"place": {"city": "Oslo"}, "days": 1}')
     page.click("text=Compare")
-    page.wait_for_selector(".revision >> nth=4")
-    names = [column.get_attribute("data-revision") for column in page.query_selector_all(".revision")]
-    assert names == ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
-    said = page.inner_text(".revision >> nth=0")
-    assert "differences" in said
-    assert "/structuredContent" in said
+    page.wait_for_selector("table.comparison")
+    heads = page.locator("table.comparison thead th").all()
+    groups = [head.get_attribute("data-revision") for head in heads[1:]]
+    assert " ".join(groups) == "2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"
+    assert len(groups) < 5, "revisions with the same result share a column"
+    row = page.locator('table.comparison tr:has(code:text-is("structuredContent"))')
+    assert "not sent" in row.locator("td").first.inner_text()
+    assert '"place":"Oslo"' in row.locator("td").last.inner_text()
+    assert page.locator("details.whole[open]").count() == 0
     picture(page, "revisions")
 
 
@@ -318,12 +321,13 @@ def test_a_task_that_asks_shows_when_it_waited(page: Any) -> None:
     choose(page, "render")
     page.check(".runner .inline input")
     page.click(".runner button.primary")
-    page.click(".notice.ask a")
-    page.check(".question input[type=checkbox]")
+    page.wait_for_selector("dialog .question")
+    page.keyboard.press("Escape")  # the request stays open
+    page.wait_for_selector("dialog", state="detached")
     go(page, "tasks")
     page.wait_for_selector(".task:has(.span.input_required)")
     go(page, "requests")
-    page.check(".question input[type=checkbox]")
+    page.get_by_label("Yes").check()
     page.click(".question button.primary")
     go(page, "tasks")
     page.wait_for_selector(".task:has(.span.input_required) .span.completed")
@@ -446,19 +450,11 @@ def test_all_of_an_input_request_goes_by_keyboard(page: Any) -> None:
     page.focus(".editor-form input")
     page.keyboard.type("LX1")
     press("Control+Enter")
-    page.wait_for_selector(".notice.ask a")
-    while not page.evaluate(f"{focused}.closest('.notice.ask') !== null"):
-        press("Shift+Tab")
-    press("Enter")
-    page.wait_for_function(f"() => {focused}.closest('.question') !== null")
+    page.wait_for_function(f"() => {focused}.closest('dialog .question') !== null")
     page.keyboard.type("7")
     press("Enter")
-    page.wait_for_selector(".question", state="detached")
-    assert page.evaluate(f"{focused}.id") == "panel"
-    page.focus('nav a[href="#tools"]')
-    press("Enter")
+    page.wait_for_selector("dialog", state="detached")
     page.wait_for_selector('[data-panel="tools"] .runner .state.good')
-    assert page.evaluate(f"{focused}.getAttribute('href')") == "#tools"
     assert "Seat(row=7" in page.inner_text(".runner .result")
 
 
@@ -466,6 +462,8 @@ def test_what_wants_attention_is_read_out_once(page: Any, inspector: Running) ->
     choose(page, "book")
     page.get_by_label("flight").fill("LX1")
     page.click(".runner button.primary")
+    page.wait_for_selector("dialog .question")
+    page.keyboard.press("Escape")
     page.wait_for_selector(".notice.ask")
     page.evaluate("document.querySelector('.notice.ask').dataset.seen = 'once'")
     inspector.connect(build(), "one more")  # the page draws its head and its servers again

@@ -180,6 +180,8 @@ class TestInABrowser:
             go(page, "tools")
             choose(page, "ask")
             page.click(".runner button.primary")
+            page.wait_for_selector("dialog .question")
+            page.keyboard.press("Escape")
             page.click(".notice.ask a")
             page.wait_for_selector(".question")
             for panel in ("messages", "logs", "revisions", "health", "sessions", "tasks"):

@@ -17,6 +17,7 @@ from ..errors import DovetailError
 from ..wire.revisions import REVISIONS
 from .event_stream import PageEvents
 from .inspected_server import InspectedServer, problem_of
+from .open_requests import calling
 from .truncation import NAME_SIZE, truncated
 
 CALLS_KEPT: Final = 500
@@ -102,6 +103,7 @@ class CallHistory:
             self._news.tell("progress", call=record.id, **record.progress)
 
         begun = time.perf_counter()
+        calling.set(record.id)
         try:
             result = await perform(
                 connection.client, record.method, record.params, task=record.task, on_progress=progressed,
@@ -121,6 +123,14 @@ class CallHistory:
             self._running.pop(record.id, None)
             self._make_room()
             self._news.tell("call", call=record.shown())
+
+    def only_running(self, connection: int) -> int | None:
+        """Return the running call of a connection if there is exactly one.
+
+        Before 2026-07-28, a request of the server does not name its call.
+        """
+        running = [id for id in self._running if self.records[id].connection == connection]
+        return running[0] if len(running) == 1 else None
 
     def cancel(self, id: int) -> None:
         running = self._running.get(id)

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from msgspec import UNSET, Struct
 
+from ..auth.commands.auth_option import chosen
 from ..client import Client
 from ..client.client_config import ClientOptions
 from ..client.connecting.targets import Target
 from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
 from ..extensions import apps
+from ..kinds import KINDS
 from ..settings import Limits, Timeouts
 from ..telemetry.terminal_sanitizer import printable
 from .captured_headers import MessageCapture, WatchedFetch
+from .open_requests import calling
+from .stderr_entries import StderrEntries
 from .truncation import NAME_SIZE
 
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ class InspectedServer:
         self.logs: deque[dict[str, Any]] = deque()
         self._log_sizes: deque[int] = deque()
         self._log_bytes = 0
+        self._stderr = StderrEntries(self._log_entry)
         self.problem: dict[str, Any] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._wire = MessageCapture(inspector.frames, id, inspector.news.stir)
@@ -157,12 +162,14 @@ class InspectedServer:
         if self._opening is not None:
             await asyncio.wait([self._opening])
 
-    async def reopen(self, revision: str) -> None:
-        """Connect again, optionally with another revision.
+    async def reopen(self, revision: str, auth: str | None = None) -> None:
+        """Connect again, optionally with another revision, or with ``auth``: a token, or "oauth" to log in.
 
         Raises:
             ValueError: the revision does not exist.
         """
+        if auth:
+            self.request.auth = chosen(auth, self.request.target.url)
         client = self._made(revision)
         await self.close()
         self.request.revision, self.client = revision, client
@@ -174,6 +181,7 @@ class InspectedServer:
         if self._opening is not None:
             self._opening.cancel()
         await self.client.close()
+        self._stderr.flush()
         self._inspector.frames.forget_requests(self.id)
 
     # --- state for the page -----------------------------------------------------------------------------------------
@@ -186,6 +194,7 @@ class InspectedServer:
             "url": self.request.target.label if self.request.target.url else "",
             "command": list(self.request.target.command),
             "state": "failed" if self.problem is not None else client.state, "problem": self.problem,
+            "unauthorized": self.problem is not None and _is_unauthorized(self.problem["kind"]),
             "revision": client.revision, "server": msgspec.to_builtins(client.server_info),
             "capabilities": msgspec.to_builtins(client.server_capabilities), "instructions": client.instructions,
             "violations": client.violations, "sampling": {"mode": self.sampling.mode, "model": self.sampling.model},
@@ -235,8 +244,10 @@ class InspectedServer:
 
     def log_stderr(self, data: bytes) -> None:
         """Show the stderr output of the server process in the Logs panel."""
-        for line in data.decode("utf-8", "replace").splitlines():
-            self._log({"level": "stderr", "logger": "", "data": line})
+        self._stderr.feed(data)
+
+    def _log_entry(self, level: str, text: str) -> None:
+        self._log({"level": level, "logger": "stderr", "data": text})
 
     def _log(self, entry: dict[str, Any]) -> None:
         entry |= {"at": time.time() * 1000, "connection": self.id, "logger": entry["logger"][:NAME_SIZE]}
@@ -264,17 +275,21 @@ class InspectedServer:
 
     def heard_of(self, task: Any) -> None:
         """Handle a new task or a new state of a task."""
-        self._inspector.news.tell("task", connection=self.id, task=state_of(task))
+        self._inspector.news.tell("task", connection=self.id, task=state_of(task), call=calling.get())
 
     # --- requests of the server -------------------------------------------------------------------------------------
 
     async def _elicit(self, request: Any) -> Any:
-        return await self._inspector.questions.ask(self.id, "elicit", request)
+        return await self._ask("elicit", request)
+
+    async def _ask(self, kind: str, request: Any) -> Any:
+        call = calling.get() or self._inspector.calls.only_running(self.id)
+        return await self._inspector.questions.ask(self.id, kind, request, call=call)
 
     async def sample(self, request: Any) -> Any:
         wanted = self.sampling
         if wanted.mode == "hand":
-            return await self._inspector.questions.ask(self.id, "sample", request)
+            return await self._ask("sample", request)
         if wanted.mode == "mock":
             return await Mock(*([wanted.reply] if wanted.reply else []))(request)
         if wanted.mode not in _PROVIDERS or not wanted.model:
@@ -301,6 +316,12 @@ class InspectedServer:
             await self.client.set_logging_level(level)
             self.level = level
         self.tell()
+
+
+def _is_unauthorized(kind: str) -> bool:
+    """Return whether a token or a login can help against an error of this kind."""
+    row = KINDS.get(kind)
+    return row is not None and row.status == 401
 
 
 def state_of(task: Any) -> Any:

@@ -21,6 +21,8 @@ from .open_requests import OpenRequests
 
 CONNECTIONS: Final = 32
 """Connections to servers that one inspector holds."""
+REMOVED_KEPT: Final = 8
+"""Removed servers that can be restored."""
 APPS_KEPT: Final = 32
 """Documents of MCP Apps that their iframe has not loaded yet."""
 APP_BYTES: Final = 64 << 20
@@ -48,6 +50,7 @@ class Inspector:
         self.connections: dict[int, InspectedServer] = {}
         self._numbers = count(1)
         self._confirmable: dict[str, list[ConnectRequest]] = {}
+        self._removed: dict[int, ConnectRequest] = {}
         self._documents: dict[str, AppDocument] = {}
         self.notes: dict[str, Any] = {}
         """A notice of `dovetail dev` above all panels: the error of the last edit."""
@@ -113,8 +116,22 @@ class Inspector:
     async def disconnect(self, id: int) -> None:
         connection = self.connection(id)
         del self.connections[id]
+        self._removed[id] = connection.request
+        while len(self._removed) > REMOVED_KEPT:
+            del self._removed[next(iter(self._removed))]
         await connection.close()
         self.news.tell("disconnected", connection=id)
+
+    def restore(self, id: int) -> InspectedServer:
+        """Connect again to a server that was removed: its command was confirmed before.
+
+        Raises:
+            DovetailError: it was not removed, or too many others were removed after it.
+        """
+        request = self._removed.pop(id, None)
+        if request is None:
+            raise DovetailError("this server cannot be restored any more: connect again")
+        return self.connect([request])[0]
 
     # --- apps -------------------------------------------------------------------------------------------------------
 

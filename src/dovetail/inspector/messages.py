@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, field
 
 from .truncation import NAME_SIZE
 
@@ -30,6 +30,19 @@ class _MessageEnvelope(Struct):
     method: str = ""
     id: Any = UNSET
     error: Raw | None = None
+    params: Raw = Raw()
+    result: Raw = Raw()
+
+
+class _Subject(Struct):
+    """What a request is about."""
+
+    name: Any = None
+    uri: Any = None
+
+
+class _Outcome(Struct):
+    is_error: Any = field(name="isError", default=None)
 
 
 class CapturedMessage(Struct, eq=False, kw_only=True):
@@ -43,6 +56,10 @@ class CapturedMessage(Struct, eq=False, kw_only=True):
     kind: str
     """request, response, error, notification, batch, http or unreadable."""
     method: str = ""
+    subject: str = ""
+    """The name or URI in the params of the request."""
+    failed: bool = False
+    """Whether it is the result of a tool that failed."""
     id: Any = None
     seconds: float | None = None
     """For a response: seconds since the request."""
@@ -56,7 +73,7 @@ class CapturedMessage(Struct, eq=False, kw_only=True):
         took = None if self.seconds is None else round(self.seconds * 1000, 2)
         return [
             self.number, round(self.at * 1000, 1), self.connection, int(self.sender == "server"),
-            len(self.data), self.kind, self.method, self.id, took,
+            len(self.data), self.kind, self.method, self.id, took, self.subject, int(self.failed),
         ]  # fmt: skip
 
 
@@ -66,7 +83,7 @@ class MessageLog:
     def __init__(self) -> None:
         self._frames: list[CapturedMessage] = []
         self._bytes = 0
-        self._open: dict[tuple[int, Sender, Any], tuple[str, float]] = {}
+        self._open: dict[tuple[int, Sender, Any], tuple[str, str, float]] = {}
         self.last = 0
         """The number of the newest message."""
 
@@ -136,15 +153,23 @@ class MessageLog:
             identifier = identifier[:NAME_SIZE]
         frame.method, frame.id = found.method[:NAME_SIZE], identifier
         if found.method:
+            frame.subject = _subject_of(found.params)
             frame.kind = "notification" if found.id is UNSET else "request"
             if identifier is not None and len(self._open) < REQUESTS_OPEN:
-                self._open[frame.connection, frame.sender, identifier] = (frame.method, frame.at)
+                self._open[frame.connection, frame.sender, identifier] = (
+                    frame.method,
+                    frame.subject,
+                    frame.at,
+                )
             return
         frame.kind = "response" if found.error is None else "error"
         asker: Sender = "client" if frame.sender == "server" else "server"
         asked = self._open.pop((frame.connection, asker, identifier), None)
         if asked is not None:
-            frame.method, frame.seconds = asked[0], frame.at - asked[1]
+            frame.method, frame.subject, frame.seconds = asked[0], asked[1], frame.at - asked[2]
+        # A tool that failed is a result, not an error. Only small parts of large results are read.
+        if frame.method == "tools/call" and b'"isError"' in frame.data:
+            frame.failed = _read(found.result, _Outcome()).is_error is True
 
     def forget_requests(self, connection: int) -> None:
         """Forget pending requests of a closed connection."""
@@ -162,3 +187,20 @@ class MessageLog:
 
     def of(self, connection: int) -> list[CapturedMessage]:
         return [frame for frame in self._frames if frame.connection == connection]
+
+
+T = TypeVar("T", bound=Struct)
+
+
+def _read(raw: Raw, default: T) -> T:
+    """Return the members of an object that ``default`` has; ``default`` if ``raw`` is not an object."""
+    try:
+        return msgspec.json.decode(raw, type=type(default))
+    except (msgspec.MsgspecError, RecursionError):
+        return default
+
+
+def _subject_of(params: Raw) -> str:
+    found = _read(params, _Subject())
+    subject = found.name if isinstance(found.name, str) else found.uri
+    return subject[:NAME_SIZE] if isinstance(subject, str) else ""

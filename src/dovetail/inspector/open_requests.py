@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextvars import ContextVar
 from itertools import count
 from typing import Any, Final
 
@@ -19,6 +20,10 @@ QUESTION_BYTES: Final = 64 << 20
 """Bytes of the input requests that wait."""
 
 
+calling: ContextVar[int | None] = ContextVar("calling", default=None)
+"""The call in which the current task runs: a server of 2026-07-28 requests input in the answer to a call."""
+
+
 class OpenRequest(Struct, eq=False, kw_only=True):
     """One request; ``kind`` is "elicit" or "sample"."""
 
@@ -29,10 +34,13 @@ class OpenRequest(Struct, eq=False, kw_only=True):
     at: float
     size: int
     answer: asyncio.Future[Any]
+    call: int | None = None
+    """The call of the page that it belongs to, if it is known."""
 
     def shown(self) -> dict[str, Any]:
         return {
             "id": self.id, "connection": self.connection, "kind": self.kind, "params": self.params, "at": self.at,
+            "call": self.call,
         }  # fmt: skip
 
 
@@ -44,7 +52,7 @@ class OpenRequests:
         self._numbers = count(1)
         self.waiting: dict[int, OpenRequest] = {}
 
-    async def ask(self, connection: int, kind: str, params: Any) -> Any:
+    async def ask(self, connection: int, kind: str, params: Any, *, call: int | None = None) -> Any:
         """Show a request and wait for its answer.
 
         Raises:
@@ -57,6 +65,7 @@ class OpenRequests:
         question = OpenRequest(
             id=next(self._numbers), connection=connection, kind=kind, params=msgspec.to_builtins(params),
             at=time.time(), size=size, answer=asyncio.get_running_loop().create_future(),
+            call=call,
         )  # fmt: skip
         self.waiting[question.id] = question
         self._news.tell("question", question=question.shown())

@@ -75,11 +75,18 @@ def _command(request: ConnectRequest) -> dict[str, Any]:
 
 
 async def reconnect(inspector: Inspector, asked: Asked) -> Any:
-    await inspector.connection(asked.get("connection")).reopen(asked.get("revision") or "auto")
+    await inspector.connection(asked.get("connection")).reopen(
+        asked.get("revision") or "auto", str(asked.get("auth") or "") or None
+    )
 
 
 async def disconnect(inspector: Inspector, asked: Asked) -> Any:
     await inspector.disconnect(asked.get("connection", 0))
+
+
+async def restore(inspector: Inspector, asked: Asked) -> Any:
+    """Connect again to the server that was removed last."""
+    return {"connection": inspector.restore(asked.get("connection", 0)).id}
 
 
 async def listing(inspector: Inspector, asked: Asked) -> Any:
@@ -259,6 +266,7 @@ ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "connect"): connect,
     ("POST", "reconnect"): reconnect,
     ("POST", "disconnect"): disconnect,
+    ("POST", "restore"): restore,
     ("POST", "list"): listing,
     ("POST", "call"): call,
     ("POST", "cancel"): cancel,

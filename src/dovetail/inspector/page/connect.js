@@ -19,6 +19,28 @@ function done({ connections }) {
   choose(connections[0]);
 }
 
+// What a server that refuses to answer without authorization (401) needs: a token, or a login in the browser.
+export function authorization(connection) {
+  const token = h("input", { id: unique("token"), type: "password", autocomplete: "off", spellcheck: "false" });
+  const said = h("p", { class: "note", role: "status" });
+  const again = async (auth) => {
+    said.textContent = auth === "oauth" ? "Log in on the page that opens." : "Connecting …";
+    try {
+      await post("reconnect", { connection: connection.id, revision: connection.wanted, auth });
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  };
+  const send = (event) => {
+    event?.preventDefault();
+    if (token.value) again(token.value);
+    else token.focus();
+  };
+  return h("form", { class: "card authorization", onsubmit: send }, h("h2", {}, "This server requires authorization"),
+    h("div", { class: "field" }, h("label", { for: token.id }, "Token"), token),
+    h("div", { class: "actions" }, button("Connect with the token", send, { class: "primary" }), button("Log in", () => again("oauth"))), said);
+}
+
 export function connectDialog() {
   const target = h("input", { id: unique("target"), type: "text", spellcheck: "false", autocomplete: "off", placeholder: "http://127.0.0.1:8000/mcp, server.py, npx some-server, mcp.json", autofocus: true });
   const revision = h("select", { id: unique("revision") }, ...["auto", "modern", "legacy", ...[...store.revisions].reverse()].map((one) => h("option", { value: one }, one === "auto" ? "automatic" : one)));

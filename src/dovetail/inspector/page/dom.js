@@ -174,7 +174,7 @@ export function save(name, data, type = "application/json") {
 export function dialog(title, ...children) {
   const id = unique("dialog");
   const box = h("dialog", { class: "dialog", "aria-labelledby": id },
-    h("div", { class: "dialog-head" }, h("h2", { id }, title),
+    h("div", { class: "dialog-head" }, h("h2", { id, tabindex: "-1" }, title),
       button(icon("close"), () => box.close(), { class: "quiet square", "aria-label": "Close" })), ...children);
   box.addEventListener("close", () => box.remove());
   document.body.append(box);

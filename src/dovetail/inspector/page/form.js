@@ -1,26 +1,9 @@
-// A form for a JSON Schema. Each field has an element, `value()` (undefined: omitted) and `problem()`.
-import { button, h, icon, unique } from "./dom.js";
+// A form for a JSON Schema. Each field has an element, `value()` (undefined: left out), `problem()`, and `parts()` if it
+// consists of fields.
+import { button, fill, h, icon, unique } from "./dom.js";
+import { resolve } from "./schema.js";
 
 const DEPTH = 12;
-
-export function resolve(schema, root, hops = 8) {
-  if (schema === null || typeof schema !== "object") return {};
-  while (hops-- > 0 && typeof schema.$ref === "string" && schema.$ref.startsWith("#")) {
-    const { $ref, ...beside } = schema;
-    let target = root;
-    for (const part of $ref.slice(1).split("/").filter(Boolean)) target = target?.[decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~")];
-    schema = { ...(typeof target === "object" && target ? target : {}), ...beside };
-  }
-  if (Array.isArray(schema.allOf)) {
-    const { allOf, ...rest } = schema;
-    for (const part of allOf.map((one) => resolve(one, root, hops))) {
-      schema = { ...part, ...rest, properties: { ...part.properties, ...rest.properties }, required: [...(part.required ?? []), ...(rest.required ?? [])] };
-      Object.assign(rest, schema);
-    }
-    if (!Object.keys(schema.properties ?? {}).length) delete schema.properties;
-  }
-  return schema;
-}
 
 function kindOf(schema) {
   if (Array.isArray(schema.enum)) return "enum";
@@ -34,9 +17,10 @@ function kindOf(schema) {
   return "any";
 }
 
-export function form(schema, initial, changed = () => {}) {
+// `blank`: a required choice without a default has no value until the user selects one, also a boolean.
+export function form(schema, initial, changed = () => {}, { blank = false } = {}) {
   const root = schema ?? {};
-  const context = { root, depth: 0, changed, required: true, initial: initial ?? {}, bare: true };
+  const context = { root, depth: 0, changed, required: true, initial: initial ?? {}, bare: true, blank };
   let whole;
   try {
     whole = objectField(resolve(root, root), context);
@@ -44,7 +28,25 @@ export function form(schema, initial, changed = () => {}) {
     whole = anyField({ title: "Arguments", description: "This schema has no form. Enter JSON." }, context);
   }
   whole.element.classList.add("form");
-  return whole;
+  return { ...whole, reveal: () => reveal(whole) };
+}
+
+// Mark all fields with a problem, and move the focus to the first. Return its text, or null.
+function reveal(whole) {
+  const wrong = leaves(whole).filter((one) => {
+    const said = one.problem();
+    one.element.mark?.(said);
+    return said;
+  });
+  if (!wrong.length) return null;
+  const [first] = wrong;
+  (first.element.querySelector("[aria-invalid='true']") ?? first.element.querySelector("input, select, textarea"))?.focus();
+  return `${first.element.name ?? "a field"} ${first.problem()}`;
+}
+
+function leaves(one) {
+  const parts = one.parts?.();
+  return parts ? parts.flatMap(leaves) : [one];
 }
 
 function field(raw, context) {
@@ -52,13 +54,43 @@ function field(raw, context) {
   if (context.depth > DEPTH) return anyField(schema, context);
   const make = { enum: enumField, const: constField, titled: enumField, union: unionField, types: unionField, object: objectField,
     array: arrayField, boolean: booleanField, integer: numberField, number: numberField, string: textField, null: nullField }[kindOf(schema)];
-  return (make ?? anyField)(schema, context);
+  const made = (make ?? anyField)(schema, context);
+  return context.required || !made.element.head ? made : omissible(made, starting(schema, context) !== undefined, context);
+}
+
+// An optional field says whether it is left out, and has a button to change that.
+function omissible(made, included, context) {
+  const { element } = made;
+  const state = h("span", { class: "chip" }, "left out");
+  const toggle = button("", () => {
+    included = !included;
+    draw();
+    context.changed();
+  }, { class: "quiet small", "aria-describedby": element.labelId });
+  const draw = () => {
+    element.classList.toggle("left-out", !included);
+    state.hidden = included;
+    toggle.textContent = included ? "Leave out" : "Include";
+  };
+  // Before the listeners of the control, which read the value.
+  const typed = (event) => {
+    if (event.target === toggle) return;
+    included = event.target.value !== "" || event.target.type === "checkbox";
+    draw();
+  };
+  element.addEventListener("input", typed, true);
+  element.addEventListener("change", typed, true);
+  element.head.append(state, toggle);
+  draw();
+  return { ...made, value: () => (included ? made.value() ?? made.nothing : undefined), problem: () => (included ? made.problem() : null) };
 }
 
 // A labelled control with its description for screen readers.
 function labelled(schema, context, control, beside) {
   const id = unique("field");
+  const labelled = control.matches("input, select, textarea, output");
   control.id = id;
+  if (!labelled) control.setAttribute("aria-labelledby", `${id}-label`);
   const name = context.title ?? schema.title ?? context.name ?? "";
   const notes = [];
   if (schema.description) {
@@ -66,11 +98,21 @@ function labelled(schema, context, control, beside) {
     control.setAttribute("aria-describedby", note.id);
     notes.push(note);
   }
-  if (context.required) control.setAttribute("aria-required", "true");
+  if (context.required && labelled && control.type !== "checkbox") control.setAttribute("aria-required", "true");
   const type = [].concat(schema.type ?? []).join(" | ") + (schema.format ? ` (${schema.format})` : "");
-  return h("div", { class: "field" },
-    h("label", { for: id }, h("span", { class: "name" }, name), context.required ? h("span", { class: "required", title: "required" }, "*") : null, h("span", { class: "type" }, type)),
-    h("div", { class: "control" }, control, beside), ...notes);
+  const head = h("div", { class: "field-head" },
+    h(labelled ? "label" : "span", { for: labelled ? id : null, id: `${id}-label` }, h("span", { class: "name" }, name), context.required ? h("span", { class: "required", title: "required" }, "*") : null), h("span", { class: "type" }, type));
+  const wrong = h("p", { class: "wrong", hidden: true, id: `${id}-wrong` });
+  const element = h("div", { class: "field" }, head, h("div", { class: "control" }, control, beside), wrong, ...notes);
+  const mark = (message) => {
+    wrong.hidden = !message;
+    fill(wrong, message ? `${name || "This"} ${message}.` : "");
+    control.setAttribute("aria-invalid", String(Boolean(message)));
+    if (message) control.setAttribute("aria-errormessage", wrong.id);
+  };
+  element.addEventListener("input", () => mark(null));
+  element.addEventListener("change", () => mark(null));
+  return Object.assign(element, { head, mark, labelId: `${id}-label`, name });
 }
 
 function starting(schema, context) {
@@ -98,8 +140,9 @@ function textField(schema, context) {
   });
   return {
     element: labelled(schema, context, control, file ? pick : null),
-    value: () => (control.value === "" && !(context.required && (touched || context.required)) ? undefined : control.value),
-    problem: () => (schema.pattern && control.value && !safePattern(schema.pattern, control.value) ? `does not match ${schema.pattern}` : null),
+    value: () => (control.value === "" && !(context.required && touched) ? undefined : control.value),
+    nothing: "",
+    problem: () => (context.required && control.value === "" ? "is required" : schema.pattern && control.value && !safePattern(schema.pattern, control.value) ? `does not match ${schema.pattern}` : null),
   };
 }
 
@@ -121,26 +164,34 @@ function numberField(schema, context) {
   return {
     element: labelled(schema, context, control),
     value: () => (control.value === "" ? undefined : Number(control.value)),
-    problem: () => (context.required && control.value === "" ? "is needed" : control.validity.valid ? null : control.validationMessage),
+    problem: () => (context.required && control.value === "" ? "is required" : control.validity.valid ? null : control.validationMessage),
   };
 }
 
 function booleanField(schema, context) {
   const initial = starting(schema, context);
-  if (context.required) {
-    const control = h("input", { type: "checkbox", checked: initial === true });
-    control.addEventListener("change", context.changed);
-    return { element: labelled(schema, context, control), value: () => control.checked, problem: () => null };
-  }
-  return select(schema, context, [["", "(left out)", undefined], ["true", "true", true], ["false", "false", false]], initial);
+  if (context.blank && typeof initial !== "boolean") return yesOrNo(schema, context);
+  const control = h("input", { type: "checkbox", role: "switch", class: "switch", checked: initial === true });
+  control.addEventListener("change", context.changed);
+  return { element: labelled(schema, context, control), value: () => control.checked, problem: () => null };
+}
+
+// A boolean without a value: neither answer is preselected.
+function yesOrNo(schema, context) {
+  const name = unique("choice");
+  const one = (text, value) => h("label", { class: "inline" }, h("input", { type: "radio", name, value, onchange: context.changed }), ` ${text}`);
+  const control = h("div", { class: "radios", role: "radiogroup" }, one("Yes", "true"), one("No", "false"));
+  const chosen = () => control.querySelector("input:checked")?.value;
+  return { element: labelled(schema, context, control), value: () => (chosen() === undefined ? undefined : chosen() === "true"), problem: () => (context.required && chosen() === undefined ? "is required" : null) };
 }
 
 function select(schema, context, options, initial) {
-  const control = h("select", {}, ...options.map(([id, text]) => h("option", { value: id }, text)));
-  const found = options.find(([, , value]) => value === initial || JSON.stringify(value) === JSON.stringify(initial));
-  control.value = (found ?? options[0])[0];
+  const known = options.find(([, , value]) => value === initial || JSON.stringify(value) === JSON.stringify(initial));
+  const all = known ? options : [["", "Choose…", undefined], ...options];
+  const control = h("select", {}, ...all.map(([id, text]) => h("option", { value: id }, text)));
+  control.value = (known ?? all[0])[0];
   control.addEventListener("change", context.changed);
-  return { element: labelled(schema, context, control), value: () => options.find(([id]) => id === control.value)?.[2], problem: () => null };
+  return { element: labelled(schema, context, control), value: () => all.find(([id]) => id === control.value)?.[2], problem: () => (context.required && control.value === "" ? "is required" : null) };
 }
 
 function enumField(schema, context) {
@@ -148,18 +199,22 @@ function enumField(schema, context) {
   const values = schema.enum ?? titled.map((one) => one.const);
   const names = schema.enum ? schema.enumNames ?? [] : titled.map((one) => one.title);
   const options = values.map((value, index) => [String(index), names[index] ?? (typeof value === "string" ? value : JSON.stringify(value)), value]);
-  if (!context.required) options.unshift(["", "(left out)", undefined]);
   return select(schema, context, options, starting(schema, context));
 }
 
 function constField(schema, context) {
-  const control = h("output", {}, JSON.stringify(schema.const));
-  return { element: labelled(schema, context, control), value: () => schema.const, problem: () => null };
+  return fixed(schema, context, schema.const);
 }
 
 function nullField(schema, context) {
-  const control = h("output", {}, "null");
-  return { element: labelled(schema, context, control), value: () => null, problem: () => null };
+  return fixed(schema, context, null);
+}
+
+// A field with one possible value. It is always sent: it often says which kind of object this is.
+function fixed(schema, context, value) {
+  const element = labelled(schema, context, h("output", {}, JSON.stringify(value)));
+  delete element.head;
+  return { element, value: () => value, problem: () => null };
 }
 
 function anyField(schema, context) {
@@ -220,7 +275,8 @@ function unionField(schema, context) {
   build(begin >= 0 ? initial : undefined);
   const element = labelled({ title: schema.title, description: schema.description, type: "one of" }, context, picker);
   element.append(inside);
-  return { element, value: () => chosen?.value(), problem: () => chosen?.problem() ?? null };
+  delete element.head; // the selection has its own entry for a field that is left out
+  return { element, value: () => chosen?.value(), problem: () => chosen?.problem() ?? null, parts: () => (chosen ? [chosen] : []) };
 }
 
 function constName(schema) {
@@ -252,6 +308,7 @@ function arrayField(schema, context) {
     element: group,
     value: () => (fields.length || context.required ? fields.map((one) => one.value() ?? null) : undefined),
     problem: () => fields.map((one) => one.problem()).find(Boolean) ?? null,
+    parts: () => fields,
   };
 }
 
@@ -309,14 +366,15 @@ function objectField(schema, context) {
     }
     return null;
   };
+  const parts = () => (included ? [...fields.values(), ...extra.map(([, one]) => one)] : []);
   if (included) build();
   if (context.bare) {
     if (!Object.keys(properties).length && !extra.length && !schema.additionalProperties) body.append(h("p", { class: "note" }, "No arguments."));
-    return { element: body, value, problem };
+    return { element: body, value, problem, parts };
   }
   const legend = h("legend", {}, context.title ?? schema.title ?? context.name ?? "object", context.required ? h("span", { class: "required" }, "*") : null);
   if (!context.required) {
-    const box = h("input", { type: "checkbox", checked: included, "aria-label": `Include ${context.name ?? "this"}` });
+    const box = h("input", { type: "checkbox", role: "switch", class: "switch", checked: included, "aria-label": `Include ${context.name ?? "this"}` });
     box.addEventListener("change", () => {
       included = box.checked;
       body.hidden = !included;
@@ -326,5 +384,5 @@ function objectField(schema, context) {
     body.hidden = !included;
     legend.prepend(box, " ");
   }
-  return { element: h("fieldset", { class: "group" }, legend, schema.description ? h("p", { class: "note" }, schema.description) : null, body), value, problem };
+  return { element: h("fieldset", { class: "group" }, legend, schema.description ? h("p", { class: "note" }, schema.description) : null, body), value, problem, parts };
 }

@@ -1,15 +1,18 @@
 // The layout around the panels: servers, navigation, the connection, and notices.
 import { post, token } from "./api.js";
-import { connectDialog } from "./connect.js";
-import { button, empty, fill, h, icon, refill, say } from "./dom.js";
+import { authorization, connectDialog } from "./connect.js";
+import { button, dialog, empty, fill, h, icon, refill, say } from "./dom.js";
 import { begun, choose, current, emit, on, store } from "./store.js";
 import { view as tools } from "./views/tools.js";
+import { runner, workbench } from "./workbench.js";
 
 const PANELS = [["tools", "Tools"], ["resources", "Resources"], ["prompts", "Prompts"], ["requests", "Requests"], ["tasks", "Tasks"], ["logs", "Logs"], ["messages", "Messages"], ["revisions", "Revisions"], ["health", "Health"], ["sessions", "Sessions"]];
 const place = (id) => document.getElementById(id);
 let shown = null;
 let turn = 0;
 let told = "";
+let removed = null;
+let asking = null; // the dialog of a request, with its number
 
 function panelName() {
   const name = location.hash.slice(1);
@@ -48,8 +51,26 @@ function drawServers() {
   const shared = (one) => all.filter((other) => name(other) === name(one)).length > 1;
   const rows = all.map((one) => h("li", { class: one.id === store.current ? "chosen" : "" },
     button([h("span", { class: `dot ${stateClass(one)}`, title: one.state }), h("span", { class: "title" }, name(one), shared(one) ? h("span", { class: "type" }, ` ${one.label}`) : null)], () => choose(one.id), { class: "server", "aria-pressed": String(one.id === store.current), title: one.label }),
-    button(icon("close"), () => post("disconnect", { connection: one.id }), { class: "quiet square small", "aria-label": `Disconnect ${one.label}` })));
+    button(icon("close"), () => remove(one), { class: "quiet square small", "aria-label": `Disconnect ${one.label}` })));
   refill(place("servers"), h("ul", { class: "servers", "aria-label": "Servers" }, ...rows), button([icon("plus"), "Connect"], connectDialog, { class: "connect" }));
+}
+
+// Removing a server can be undone until another one is removed.
+async function remove(one) {
+  await post("disconnect", { connection: one.id });
+  removed = one;
+  drawNotices();
+}
+
+async function undo() {
+  const { id } = removed;
+  removed = null;
+  try {
+    choose((await post("restore", { connection: id })).connection);
+  } catch (error) {
+    say(error.message);
+  }
+  drawNotices();
 }
 
 function stateClass(one) {
@@ -77,12 +98,19 @@ function drawNotices() {
   for (const [name, value] of Object.entries(store.notes)) {
     if (value) found.push(h("div", { class: "notice bad", "data-note": name }, h("strong", {}, value.title), value.text ? h("pre", { class: "text", tabindex: "0" }, value.text) : null));
   }
+  if (removed) {
+    found.push(h("div", { class: "notice ask" }, h("span", {}, `Removed ${removed.label}.`), h("span", { class: "actions" }, button("Undo", undo, { class: "small" }),
+      button(icon("close"), () => { removed = null; drawNotices(); }, { class: "quiet square small", "aria-label": "Close this notice" }))));
+  }
   const question = [...store.questions.values()][0];
   if (question && panelName() !== "requests") {
     found.push(h("div", { class: "notice ask" }, h("span", {}, `${question.kind === "elicit" ? "Elicitation request" : "Sampling request"}: ${question.params.message ?? ""}`), h("a", { href: "#requests", class: "button" }, "Answer")));
   }
   const one = current();
-  if (one?.problem) found.push(h("div", { class: "notice bad" }, h("strong", {}, `${one.label}: `), one.problem.message));
+  if (one?.problem) {
+    const authorize = one.unauthorized ? button("Authorize", () => { dialog("Authorize", authorization(one)).dataset.connection = one.id; }, { class: "small" }) : null;
+    found.push(h("div", { class: "notice bad" }, h("strong", {}, `${one.label}: `), one.problem.message, " ", authorize));
+  }
   // Screen readers read notices when they are drawn, so existing ones are not drawn again.
   const words = found.map((one) => one.textContent).join("\n");
   if (words !== told) refill(place("notices"), ...found);
@@ -94,6 +122,26 @@ function drawAll() {
   drawHead();
   drawNav();
   drawNotices();
+}
+
+// Open a request as a dialog, unless the panel shows it anyway or another dialog is open.
+async function askNext(question) {
+  const { requestDialog } = await import("./views/requests.js");
+  if (!store.questions.has(question.id) || panelName() === "requests" || document.querySelector("dialog")) return;
+  const box = requestDialog(question);
+  asking = { id: question.id, box };
+  box.addEventListener("close", () => { if (asking?.box === box) asking = null; });
+}
+
+// After the answer: the tool of the call, with what becomes of it.
+function showCall(question) {
+  const call = store.calls.get(question.call);
+  if (call?.method !== "tools/call") return;
+  runner.begun.add(call.id);
+  if (call.connection !== store.current) choose(call.connection);
+  (workbench.memory.tools ??= { chosen: new Map(), filter: "" }).chosen.set(call.connection, call.params.name);
+  if (panelName() !== "tools") location.hash = "#tools";
+  else if (shown?.choose && document.querySelector('.list [aria-selected="true"]')?.dataset.key !== call.params.name) shown.choose(call.params.name);
 }
 
 function theme() {
@@ -116,9 +164,20 @@ for (const name of ["state", "connection", "current", "online"]) on(name, drawAl
 on("questions", (question) => {
   drawNav();
   drawNotices();
-  if (question) say("The server requests input");
+  if (!question) return;
+  say("The server requests input");
+  askNext(question);
+});
+on("answered", (question) => {
+  if (!asking || asking.id !== question?.id) return;
+  asking.box.close();
+  asking = null;
+  const next = [...store.questions.values()][0];
+  if (next) askNext(next);
+  else showCall(question);
 });
 on("notes", drawNotices);
+on("connection", (one) => { if (one?.state === "ready") document.querySelector(`dialog[data-connection="${one.id}"]`)?.close(); });
 on("state", () => {
   if (!store.connections.size && !document.querySelector("dialog")) fill(place("panel"), empty("Inspect a server", "Connect to a URL, a Python file, a command or the servers of an mcp.json.", button("Connect", connectDialog, { class: "primary" })));
   else if (!shown?.element.isConnected) showPanel();

@@ -34,12 +34,28 @@ export function plain(text) {
   return h("pre", { class: "text", tabindex: "0" }, text);
 }
 
-export function textBlock(text) {
+// The ways to show a text, the best one first.
+function waysOfText(text) {
   const value = parsed(text);
   const entries = [["text", "Text", () => plain(text)]];
-  if (value !== undefined) entries.unshift(["json", "JSON", () => tree(value)]);
+  if (value !== undefined && typeof value === "object") entries.unshift(...waysOfValue(value));
   if (looksLikeMarkdown(text)) entries.unshift(["markdown", "Markdown", () => markdown(text)]);
-  return chosen("Show the text as", entries, value !== undefined ? "json" : entries[0][0]);
+  return entries;
+}
+
+// A list of objects is a table first.
+function waysOfValue(value) {
+  const entries = [["tree", "Tree", () => tree(value)]];
+  const rows = rowsOf(value);
+  const numbers = numbersOf(value);
+  if (numbers) entries.unshift(["chart", "Chart", () => bars(numbers[0], numbers[1])]);
+  if (rows) entries.unshift(["table", "Table", () => h("div", { class: "parts" }, around(value), table(rows))]);
+  return !rows && numbers ? entries.reverse() : entries;
+}
+
+export function textBlock(text) {
+  const entries = waysOfText(text);
+  return chosen("Show the text as", entries, entries[0][0]);
 }
 
 function medium(type, data) {
@@ -52,8 +68,7 @@ function medium(type, data) {
 export function contents(entry, actions = {}) {
   const head = h("div", { class: "block-head" }, h("code", {}, entry.uri ?? ""), h("span", { class: "type" }, entry.mimeType ?? ""));
   const body = entry.blob !== undefined ? medium(entry.mimeType ?? "", entry.blob) : textBlock(entry.text ?? "");
-  const app = actions.app && /^text\/html/.test(entry.mimeType ?? "") && String(entry.uri).startsWith("ui://");
-  return h("div", { class: "block" }, head, body, app ? button("Open as an app", () => actions.app(entry), { class: "small" }) : null);
+  return h("div", { class: "block" }, head, body, appOf(entry, actions));
 }
 
 export function block(one, actions = {}) {
@@ -78,6 +93,12 @@ function rowsOf(value) {
   }
   if (!Array.isArray(found) || !found.length) return null;
   return found.every((one) => one && typeof one === "object" && !Array.isArray(one)) ? found : null;
+}
+
+// The members next to the list that the table shows.
+function around(value) {
+  const others = Array.isArray(value) ? [] : Object.entries(value).filter(([, one]) => !Array.isArray(one));
+  return others.length ? h("dl", { class: "around" }, ...others.slice(0, 20).map(([name, one]) => h("div", {}, h("dt", {}, name), h("dd", {}, (typeof one === "object" ? JSON.stringify(one) : String(one)).slice(0, 300))))) : null;
 }
 
 function table(rows) {
@@ -105,15 +126,6 @@ function numbersOf(value) {
   return null;
 }
 
-export function structured(value) {
-  const entries = [["tree", "Tree", () => tree(value)]];
-  const rows = rowsOf(value);
-  if (rows) entries.push(["table", "Table", () => table(rows)]);
-  const numbers = numbersOf(value);
-  if (numbers) entries.push(["chart", "Chart", () => bars(numbers[0], numbers[1])]);
-  return chosen("Show the structured content as", entries, rows ? "table" : "tree");
-}
-
 function cutNote(call) {
   if (!call.cut?.length) return null;
   const most = call.cut.reduce((one, other) => (one.size > other.size ? one : other));
@@ -126,19 +138,43 @@ export function problem(error) {
     error.data !== null && error.data !== undefined ? tree(error.data) : null);
 }
 
-// The result of a call.
+// One content block or resource among several: without tabs of its own.
+function part(one, actions, resource) {
+  const entry = resource ? one : one?.type === "resource" ? one.resource ?? {} : null;
+  if (entry && entry.blob === undefined) return h("div", { class: "block" }, h("div", { class: "block-head" }, h("code", {}, entry.uri ?? ""), h("span", { class: "type" }, entry.mimeType ?? "")), waysOfText(entry.text ?? "")[0][2](), appOf(entry, actions));
+  if (one?.type === "text") return h("div", { class: "block" }, waysOfText(String(one.text ?? ""))[0][2]());
+  return resource ? contents(one, actions) : block(one, actions);
+}
+
+function appOf(entry, actions) {
+  const app = actions.app && /^text\/html/.test(entry.mimeType ?? "") && String(entry.uri).startsWith("ui://");
+  return app ? button("Open as an app", () => actions.app(entry), { class: "small" }) : null;
+}
+
+// The result of a call, with one row of tabs.
 export function result(call, actions = {}) {
   if (call.error) return problem(call.error);
   if (call.state === "cancelled") return h("p", { class: "notice" }, "Cancelled.");
   const value = call.result ?? {};
-  const shown = [];
-  if (call.method === "tools/call") shown.push(...(value.content ?? []).map((one) => block(one, actions)));
-  else if (call.method === "resources/read") shown.push(...(value.contents ?? []).map((one) => contents(one, actions)));
-  else if (call.method === "prompts/get") {
-    shown.push(...(value.messages ?? []).map((one) => h("div", { class: `message ${one.role === "user" ? "user" : "assistant"}` }, h("span", { class: "role" }, one.role), block(one.content, actions))));
-  }
-  const entries = [["shown", "Result", () => h("div", { class: call.failed ? "failed" : "" }, cutNote(call), ...(shown.length ? shown : [empty("Nothing", "The result has no content.")]))]];
-  if (value.structuredContent !== undefined) entries.push(["structured", "Structured", () => structured(value.structuredContent)]);
-  entries.push(["raw", "JSON", () => h("div", {}, cutNote(call), tree(value))]);
-  return chosen("Result", entries, value.structuredContent !== undefined && !shown.length ? "structured" : "shown");
+  const resource = call.method === "resources/read";
+  const parts = (call.method === "tools/call" ? value.content : resource ? value.contents : null) ?? [];
+  const given = value.structuredContent;
+  const data = given !== null && typeof given === "object" ? given : undefined;
+  const single = parts.length === 1 ? parts[0] : null;
+  const text = single && (resource ? single.blob === undefined : single.type === "text") ? String(single.text ?? "") : null;
+  const wrap = (...children) => h("div", { class: call.failed ? "failed" : "" }, cutNote(call), ...children);
+  const entries = [];
+  if (data !== undefined) entries.push(...waysOfValue(data));
+  if (text !== null) {
+    const known = new Set(entries.map(([id]) => id));
+    entries.push(...waysOfText(text).filter(([id]) => !known.has(id)));
+  } else if (parts.length) {
+    // Pictures, sounds and links come before the data they belong to.
+    entries.unshift(["content", "Content", () => h("div", { class: "parts" }, ...parts.map((one) => part(one, actions, resource)))]);
+  } else if (call.method === "prompts/get") {
+    entries.push(["content", "Messages", () => h("div", { class: "parts" }, ...(value.messages ?? []).map((one) => h("div", { class: `message ${one.role === "user" ? "user" : "assistant"}` }, h("span", { class: "role" }, one.role), part(one.content, actions))))]);
+  } else if (!entries.length) entries.push(["content", "Result", () => (given === undefined || given === null ? empty("Nothing", "The result has no content.") : plain(String(given)))]);
+  entries.push(["raw", "JSON", () => tree(value)]);
+  const head = resource && single ? h("div", { class: "block-head" }, h("code", {}, single.uri ?? ""), h("span", { class: "type" }, single.mimeType ?? ""), appOf(single, actions)) : null;
+  return h("div", {}, head, chosen("Result", entries.map(([id, name, draw]) => [id, name, () => wrap(draw())]), entries[0][0]));
 }

@@ -90,8 +90,10 @@ const EVENTS = {
     emit("questions", question);
   },
   answered({ question }) {
+    const answered = store.questions.get(question);
     store.questions.delete(question);
     emit("questions", null);
+    emit("answered", answered);
   },
   log({ entry }) {
     store.logs.push(entry);
@@ -109,8 +111,8 @@ const EVENTS = {
     if (store.updates.length > 1000) store.updates.splice(0, 200);
     emit("updated", event);
   },
-  task({ connection, task }) {
-    noteTask(connection, task);
+  task({ connection, task, call }) {
+    noteTask(connection, task, call);
   },
   note({ name, value }) {
     store.notes[name] = value;
@@ -121,11 +123,12 @@ const EVENTS = {
   },
 };
 
-export function noteTask(connection, task) {
+export function noteTask(connection, task, call) {
   const key = `${connection} ${task.taskId}`;
   const known = store.tasks.get(key) ?? { connection, id: task.taskId, changes: [] };
   const last = known.changes[known.changes.length - 1];
   if (!last || last.status !== task.status) known.changes.push({ at: Date.now(), status: task.status });
+  if (call) known.call = call;
   known.task = { ...known.task, ...task };
   store.tasks.set(key, known);
   if (store.tasks.size > 500) store.tasks.delete(store.tasks.keys().next().value);

@@ -1,11 +1,14 @@
 // A list and the details of the selected entry: tools, resources and prompts.
 import { get, post } from "./api.js";
+import { authorization } from "./connect.js";
 import { button, bytes, clock, copy, dialog, duration, empty, fill, h, unique } from "./dom.js";
 import { plain, problem, result } from "./result.js";
 import { asCommand, asCurl, asPython } from "./snippets.js";
 import { call as begin, current, lists, on, store } from "./store.js";
 
-export function workbench(name, { read, title, subtitle, detail, nothing }) {
+const NARROW = "(max-width: 820px)";
+
+export function workbench(name, { read, title, subtitle, detail, nothing, mark = () => null }) {
   const memory = workbench.memory[name] ??= { chosen: new Map(), filter: "" };
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${name}`, value: memory.filter });
   const list = h("ul", { class: "list", role: "listbox", "aria-label": name, tabindex: "0" });
@@ -21,12 +24,12 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
     memory.filter = filter.value;
     const found = entries.filter((entry) => `${title(entry)} ${keyOf(entry)} ${entry.description ?? ""}`.toLowerCase().includes(words)).slice(0, 1000);
     const chosen = memory.chosen.get(store.current);
-    fill(list, ...found.map((entry) => h("li", { role: "option", id: unique("entry"), "data-key": keyOf(entry), "aria-selected": String(keyOf(entry) === chosen), onclick: () => choose(entry) },
-      h("span", { class: "title", title: title(entry) }, title(entry)), h("span", { class: "subtitle" }, subtitle(entry) ?? ""))));
+    fill(list, ...found.map((entry) => h("li", { role: "option", id: unique("entry"), "data-key": keyOf(entry), "aria-selected": String(keyOf(entry) === chosen), onclick: () => choose(entry, true) },
+      h("span", { class: "title-row" }, h("span", { class: "title", title: title(entry) }, title(entry)), mark(entry)), h("span", { class: "subtitle" }, subtitle(entry) ?? ""))));
     if (!found.length) list.append(h("li", { class: "none" }, entries.length ? "Nothing matches." : nothing));
   }
 
-  function choose(entry) {
+  function choose(entry, byUser) {
     memory.chosen.set(store.current, keyOf(entry));
     for (const one of list.children) {
       const on = one.dataset.key === keyOf(entry);
@@ -42,6 +45,8 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
     fill(pane); // do not show the previous entry while this one loads
     made = detail(entry);
     fill(pane, made.element);
+    // On a narrow page the details are below the list.
+    if (byUser && matchMedia(NARROW).matches) pane.scrollIntoView({ block: "start" });
   }
 
   list.addEventListener("keydown", (event) => {
@@ -54,19 +59,26 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
   });
   filter.addEventListener("input", draw);
 
+  // Show why there is no connection, and what to do. Draw it once: the user may be entering a token.
+  function unreached(connection) {
+    if (connection?.state !== "failed" || !connection.problem) return false;
+    if (pane.dataset.problem === connection.problem.message && pane.querySelector(".problem")) return true;
+    pane.dataset.problem = connection.problem.message;
+    shownKey = undefined;
+    fill(pane, problem(connection.problem), connection.unauthorized ? authorization(connection) : null);
+    return true;
+  }
+
   async function load() {
     const connection = current();
     if (!connection) {
       fill(pane, empty("No server", "Connect to a server first."));
       return;
     }
-    if (connection.state === "failed" && connection.problem) {
-      fill(pane, problem(connection.problem));
-      return;
-    }
+    if (unreached(connection)) return;
     try {
       const found = await lists(connection.id);
-      if (connection.id !== store.current) return;
+      if (connection.id !== store.current || unreached(current())) return;
       entries = read(found);
       draw();
       const chosen = entries.find((entry) => keyOf(entry) === memory.chosen.get(store.current)) ?? entries[0];
@@ -98,13 +110,16 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
   const shown = h("div", { class: "result" });
   const history = h("div", { class: "history" });
   const copies = h("select", { "aria-label": "Copy as" }, h("option", { value: "" }, "Copy as…"), h("option", { value: "python" }, "Python"), h("option", { value: "curl" }, "curl"), h("option", { value: "command" }, "dovetail call"));
+  const refused = h("div", { class: "refused" });
   let running = 0;
   let last = null;
+  let fresh = false; // the user waits for this result
+  let offLogs = null;
 
   async function go() {
     const said = problems();
     if (said) {
-      fill(shown, h("p", { class: "notice", role: "alert" }, `The form has a mistake: ${said}. Correct it, or send the JSON with Ctrl+Enter.`));
+      fill(refused, h("div", { class: "notice bad", role: "alert" }, h("span", {}, `Not sent: ${said}. `), button("Send anyway", () => send(params()), { class: "small" })));
       return;
     }
     await send(params());
@@ -121,6 +136,8 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
 
   async function send(what) {
     wait();
+    fill(refused);
+    fresh = true;
     try {
       running = await begin(method, what, asTask.checked ? { task: true } : {});
       runner.begun.add(running);
@@ -150,7 +167,26 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     state.textContent = `${last.failed ? "the tool failed" : last.state} in ${duration(last.ms)}, ${bytes(last.size)}`;
     state.className = `state ${bad ? "bad" : last.state === "cancelled" ? "" : "good"}`;
     fill(shown, result(last, actions));
+    if (bad) explain(last);
     after(last, shown);
+    if (!fresh) return;
+    fresh = false;
+    reveal(shown);
+  }
+
+  // The traceback of a failure that the server logged: the log entry has the incident id of the result.
+  function explain(call) {
+    const incident = /\bincident\W{1,4}([0-9a-f]{6,32})\b/.exec(JSON.stringify(call.result ?? call.error) ?? "")?.[1];
+    if (!incident) return;
+    const find = () => {
+      const entry = store.logs.find((one) => one.connection === call.connection && typeof one.data === "string" && one.data.includes(`incident ${incident}`) && one.data.includes("Traceback"));
+      if (!entry || last !== call) return false;
+      shown.append(h("details", { class: "traceback", open: true }, h("summary", {}, "Traceback"), h("pre", { class: "text", tabindex: "0" }, entry.data)));
+      return true;
+    };
+    offLogs?.();
+    offLogs = null;
+    if (!find()) offLogs = on("logs", () => { if (find()) { offLogs?.(); offLogs = null; } });
   }
 
   function past() {
@@ -204,10 +240,22 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
 
   const offs = [on("call", look), on("progress", progressed)];
   const task = tasks ? h("label", { class: "inline" }, asTask, " as a task") : null;
-  const element = h("div", { class: "runner" }, h("div", { class: "actions" }, run, stop, task, copies, state), h("div", { class: "progress" }, bar, words), shown, history);
+  const runBar = h("div", { class: "run-bar" }, refused, h("div", { class: "actions" }, run, stop, task, copies));
+  const output = h("div", { class: "run-output" }, h("div", { class: "progress" }, state, bar, words), shown, history);
+  // The form and the run bar in one column, the result in the other where the page is wide.
+  const beside = (input) => h("div", { class: "runner" }, h("div", { class: "run-input" }, input, runBar), output);
   recall();
   resume();
-  return { element, go, send, destroy: () => offs.forEach((off) => off()) };
+  return { get element() { return h("div", { class: "runner single" }, runBar, output); }, beside, result: shown, go, send, destroy: () => { offs.forEach((off) => off()); offLogs?.(); } };
+}
+
+// Scroll a new result into view, and mark it for a moment.
+function reveal(place) {
+  const { top, bottom } = place.getBoundingClientRect();
+  if (top < 0 || top > innerHeight - 160 || bottom > innerHeight) place.scrollIntoView({ block: matchMedia(NARROW).matches || bottom - top > innerHeight * 0.8 ? "start" : "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  place.classList.remove("fresh");
+  void place.offsetWidth; // begin the animation again
+  place.classList.add("fresh");
 }
 
 runner.begun = new Set(); // calls of this page, by number

@@ -12,6 +12,9 @@ function answers() {
   return store.frames.filter((row) => row[2] === store.current && row[3] === 1 && row[8] !== null);
 }
 
+// An error, or the result of a tool that failed.
+const failed = (row) => row[5] === "error" || Boolean(row[10]);
+
 function share(sorted, part) {
   return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] : null;
 }
@@ -33,7 +36,7 @@ function overTime(rows) {
     const at = Math.floor((row[1] - first) / step);
     if (at < 0 || at >= count) continue;
     calls[at] += 1;
-    if (row[5] === "error") errors[at] += 1;
+    if (failed(row)) errors[at] += 1;
   }
   return lines("Responses over time", calls.map((_, index) => clock(first + index * step).slice(0, 8)), [{ name: "responses", class: "good", values: calls }, { name: "errors", class: "bad", values: errors }]);
 }
@@ -59,7 +62,7 @@ export function view() {
       return;
     }
     const times = rows.map((row) => row[8]).sort((one, other) => one - other);
-    const errors = rows.filter((row) => row[5] === "error").length;
+    const errors = rows.filter(failed).length;
     const fact = (name, value) => h("div", { class: "fact" }, h("span", { class: "type" }, name), h("strong", {}, value));
     fill(charts, h("div", { class: "facts" }, fact("answers", rows.length.toLocaleString("en")), fact("errors", errors.toLocaleString("en")), fact("median", duration(share(times, 0.5))), fact("95 %", duration(share(times, 0.95))), fact("99 %", duration(share(times, 0.99))),
       fact("violations", String(Object.values(current()?.violations ?? {}).reduce((sum, one) => sum + one, 0)))), bars("Latency", histogram(times)), overTime(rows));

@@ -7,6 +7,14 @@ import { virtual } from "../virtual.js";
 const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 const memory = { text: "", level: "" };
 
+// The first line, and how many follow: a traceback is one entry.
+function words(entry) {
+  const text = typeof entry.data === "string" ? entry.data : JSON.stringify(entry.data);
+  const lines = text.split("\n");
+  const last = lines.length > 1 && text.includes("Traceback (most recent call last)") ? ` — ${lines.at(-1)}` : "";
+  return [h("span", { class: "words" }, lines[0] + last), lines.length > 1 ? h("span", { class: "chip" }, `${lines.length} lines`) : null];
+}
+
 export function view() {
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter logs", value: memory.text });
   const from = h("select", { "aria-label": "Show from level" }, h("option", { value: "" }, "all levels"), ...LEVELS.map((one) => h("option", { value: one }, `${one} and above`)));
@@ -16,7 +24,7 @@ export function view() {
   const said = h("span", { class: "type", role: "status" });
   const pane = h("div", { class: "detail" });
   const list = virtual("logs", 28, (entry) => h("div", { class: `log ${entry.level}` }, h("span", { class: "time" }, clock(entry.at)), h("span", { class: "level" }, entry.level), h("span", { class: "logger" }, entry.logger),
-    h("span", { class: "words" }, typeof entry.data === "string" ? entry.data : JSON.stringify(entry.data))), (entry) => fill(pane, h("h2", {}, entry.level), h("p", { class: "type" }, `${clock(entry.at)} ${entry.logger}`), typeof entry.data === "string" ? h("pre", { class: "text" }, entry.data) : tree(entry.data)));
+    ...words(entry)), (entry) => fill(pane, h("h2", {}, entry.level), h("p", { class: "type" }, `${clock(entry.at)} ${entry.logger}`), typeof entry.data === "string" ? h("pre", { class: "text" }, entry.data) : tree(entry.data)));
   const draw = () => {
     Object.assign(memory, { text: filter.value.toLowerCase(), level: from.value });
     const least = LEVELS.indexOf(memory.level);

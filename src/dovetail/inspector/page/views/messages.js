@@ -6,7 +6,8 @@ import { differences, tree } from "../tree.js";
 import { virtual } from "../virtual.js";
 
 const ROW = 28;
-const memory = { text: "", kind: "", way: "", all: false, pinned: [] };
+const POLLING = new Set(["ping", "tasks/get", "tasks/list", "tasks/result"]); // methods that are called again and again
+const memory = { text: "", kind: "", way: "", all: false, fold: true, pinned: [] };
 
 function headView(head) {
   if (!head) return h("p", { class: "note" }, "This message was not sent over HTTP.");
@@ -20,18 +21,19 @@ function headView(head) {
 }
 
 function frameRow(row) {
-  const [number, at, connection, server, size, kind, method, id, took] = row;
-  return h("div", { class: `frame ${kind} ${server ? "in" : "out"}`, "data-number": number },
-    h("span", { class: "arrow", title: server ? "from the server" : "from the client" }, server ? "←" : "→"), h("span", { class: "time" }, clock(at)), h("span", { class: "kind" }, kind),
-    h("span", { class: "method" }, method || "–"), h("span", { class: "id" }, id === null ? "" : `#${id}`), h("span", { class: "took" }, took === null ? "" : duration(took)), h("span", { class: "size" }, bytes(size)),
+  const [number, at, connection, server, size, kind, method, id, took, subject, failed] = row;
+  return h("div", { class: `frame ${failed ? "error" : kind} ${server ? "in" : "out"}${row.folded ? " folded" : ""}`, "data-number": number },
+    h("span", { class: "arrow", title: server ? "from the server" : "from the client" }, server ? "←" : "→"), h("span", { class: "time" }, clock(at)), h("span", { class: "kind" }, failed ? "failed" : kind),
+    h("span", { class: "method" }, method || "–"), subject ? h("span", { class: "subject", title: subject }, subject) : null, row.folded ? h("span", { class: "chip" }, `× ${row.folded.length}`) : null, h("span", { class: "id" }, id === null ? "" : `#${id}`), h("span", { class: "took" }, took === null ? "" : duration(took)), h("span", { class: "size" }, bytes(size)),
     memory.all ? h("span", { class: "from" }, store.connections.get(connection)?.label ?? "") : null);
 }
 
 export function view() {
-  const filter = h("input", { type: "search", placeholder: "Filter: method, id", "aria-label": "Filter messages", value: memory.text });
+  const filter = h("input", { type: "search", placeholder: "Filter: method, name, id", "aria-label": "Filter messages", value: memory.text });
   const kind = h("select", { "aria-label": "Kind" }, ...["", "request", "response", "error", "notification", "http", "unreadable"].map((one) => h("option", { value: one }, one || "all kinds")));
   const way = h("select", { "aria-label": "Direction" }, h("option", { value: "" }, "both directions"), h("option", { value: "0" }, "from the client"), h("option", { value: "1" }, "from the server"));
   const all = h("input", { type: "checkbox", checked: memory.all });
+  const fold = h("input", { type: "checkbox", checked: memory.fold });
   const follow = h("input", { type: "checkbox", checked: true });
   const count = h("span", { class: "type", role: "status" });
   const pane = h("div", { class: "detail" });
@@ -46,12 +48,24 @@ export function view() {
     if (!memory.all && row[2] !== store.current) return false;
     if (memory.kind && row[5] !== memory.kind) return false;
     if (memory.way && String(row[3]) !== memory.way) return false;
-    return !memory.text || row[6].toLowerCase().includes(memory.text) || (row[7] !== null && `#${row[7]}`.includes(memory.text)) || row[5].includes(memory.text);
+    return !memory.text || row[6].toLowerCase().includes(memory.text) || (row[9] ?? "").toLowerCase().includes(memory.text) || (row[7] !== null && `#${row[7]}`.includes(memory.text)) || row[5].includes(memory.text);
+  }
+
+  // Polls that follow each other are one row, which has the newest of them.
+  function append(row) {
+    const before = shown.at(-1);
+    if (!fold.checked || !POLLING.has(row[6])) shown.push(row);
+    else if (before && before[6] === row[6] && before[2] === row[2]) {
+      const folded = before.folded ?? [before];
+      folded.push(row);
+      shown[shown.length - 1] = Object.assign([...row], { folded });
+    } else shown.push(row);
   }
 
   function anew() {
-    Object.assign(memory, { text: filter.value.toLowerCase(), kind: kind.value, way: way.value, all: all.checked });
-    shown = store.frames.filter(matches);
+    Object.assign(memory, { text: filter.value.toLowerCase(), kind: kind.value, way: way.value, all: all.checked, fold: fold.checked });
+    shown = [];
+    for (const row of store.frames) if (matches(row)) append(row);
     seen = store.frames.length ? store.frames[store.frames.length - 1][0] : 0;
     list.show(shown, { follow: follow.checked });
     told();
@@ -66,7 +80,7 @@ export function view() {
     }
     const fresh = store.frames.slice(at);
     seen = store.frames[store.frames.length - 1]?.[0] ?? seen;
-    for (const row of fresh) if (matches(row)) shown.push(row);
+    for (const row of fresh) if (matches(row)) append(row);
     if (shown.length > 132000) shown = shown.slice(-120000);
     list.show(shown, { follow: follow.checked, fresh: false });
     told();
@@ -93,12 +107,17 @@ export function view() {
       const ways = { decoded: () => (frame.size ? tree(frame.decoded) : headView(frame.head)), raw: () => plain(frame.raw), head: () => headView(frame.head) };
       const bar = tabs("Show the message as", [["decoded", "Decoded"], ["raw", "Raw"], ["head", "HTTP headers"]], "decoded", (id) => fill(place, ways[id]()));
       fill(place, ways.decoded());
-      fill(pane, h("div", { class: "block-head" }, h("strong", {}, `Message ${row[0]}`), h("span", { class: "type" }, `${row[5]} ${row[6]}, ${bytes(frame.size)}${row[8] === null ? "" : `, ${duration(row[8])}`}`),
+      fill(pane, h("div", { class: "block-head" }, h("strong", {}, `Message ${row[0]}`), h("span", { class: "type" }, `${row[5]} ${row[6]}${row[9] ? ` ${row[9]}` : ""}, ${bytes(frame.size)}${row[8] === null ? "" : `, ${duration(row[8])}`}`),
         button([icon("pin"), " Pin"], () => pin(row, frame), { class: "small" }), button("Save", async () => save(`message-${row[0]}.json`, await whole("frame", { id: row[0], whole: 1 })), { class: "small" })),
-      frame.cut.length ? h("p", { class: "notice" }, "Too large to show in full: save it.") : null, bar, place);
+      row.folded ? foldedRows(row) : null, frame.cut.length ? h("p", { class: "notice" }, "Too large to show in full: save it.") : null, bar, place);
     } catch (error) {
       fill(pane, h("p", { class: "bad" }, error.message));
     }
+  }
+
+  function foldedRows(row) {
+    return h("details", { class: "folded-rows" }, h("summary", {}, `${row.folded.length} messages are folded here`),
+      h("ul", {}, ...row.folded.slice(-200).map((one) => h("li", {}, button(`${one[3] ? "←" : "→"} ${clock(one[1])} ${one[5]} ${one[6]}`, () => show(one), { class: "quiet small" })))));
   }
 
   function pin(row, frame) {
@@ -122,13 +141,13 @@ export function view() {
   }
 
   filter.addEventListener("input", anew);
-  for (const control of [kind, way, all]) control.addEventListener("change", anew);
+  for (const control of [kind, way, all, fold]) control.addEventListener("change", anew);
   list.element.addEventListener("wheel", () => { follow.checked = list.atEnd(); }, { passive: true });
   const offs = [on("frames", more), on("current", anew), on("state", anew)];
   fill(pane, empty("Messages", "All messages in both directions. Select one to see it decoded, raw, and with its HTTP headers; pin two to compare them."));
   drawPins();
   const element = h("div", { class: "bench messages" }, h("div", { class: "bench-list wide" },
-    h("div", { class: "bench-filter" }, filter, kind, way, h("label", { class: "inline" }, all, " all servers"), h("label", { class: "inline" }, follow, " follow"), count), list.element), h("div", { class: "bench-detail" }, pins, pane));
+    h("div", { class: "bench-filter" }, filter, kind, way, h("label", { class: "inline" }, all, " all servers"), h("label", { class: "inline" }, fold, " fold polling"), h("label", { class: "inline" }, follow, " follow"), count), list.element), h("div", { class: "bench-detail" }, pins, pane));
   requestAnimationFrame(anew);
   return { element, destroy: () => offs.forEach((off) => off()) };
 }

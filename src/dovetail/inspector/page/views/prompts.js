@@ -14,8 +14,13 @@ function detail(prompt) {
     if (argument.description) one.element.append(h("p", { class: "note" }, argument.description));
     return one;
   });
-  const run = runner({ method: "prompts/get", params: () => ({ name: prompt.name, arguments: { ...values } }), label: "Get" });
-  const element = h("article", {}, h("h2", {}, prompt.title ?? prompt.name), prompt.description ? markdown(prompt.description) : null, h("div", { class: "form" }, ...fields.map((one) => one.element)), run.element,
+  const run = runner({ method: "prompts/get", params: () => ({ name: prompt.name, arguments: { ...values } }), label: "Get", problems: () => {
+    const missing = (prompt.arguments ?? []).find((argument) => argument.required && !values[argument.name]);
+    if (!missing) return null;
+    fields[prompt.arguments.indexOf(missing)].input.focus();
+    return `${missing.title ?? missing.name} is required`;
+  } });
+  const element = h("article", {}, h("h2", {}, prompt.title ?? prompt.name), prompt.description ? markdown(prompt.description) : null, run.beside(h("div", { class: "form" }, ...fields.map((one) => one.element))),
     h("details", { class: "definition" }, h("summary", {}, "Definition"), tree(prompt)));
   return { element, destroy: run.destroy };
 }

@@ -1,5 +1,5 @@
 import { post } from "../api.js";
-import { button, clock, empty, fill, h, link, safeUrl, unique } from "../dom.js";
+import { button, clock, dialog, empty, fill, h, link, safeUrl, unique } from "../dom.js";
 import { form } from "../form.js";
 import { block } from "../result.js";
 import { current, on, store } from "../store.js";
@@ -20,9 +20,9 @@ function elicit(question, said) {
     const ok = button("I have opened the URL", () => answer(question, { action: "accept" }, said), { class: "primary", disabled: !safeUrl(params.url) });
     return [h("p", {}, link(params.url, params.url)), h("div", { class: "actions" }, ok, ...refuse)];
   }
-  const made = form(params.requestedSchema ?? {}, {});
+  const made = form(params.requestedSchema ?? {}, {}, () => { said.textContent = ""; }, { blank: true });
   const send = () => {
-    const problem = made.problem();
+    const problem = made.reveal();
     if (problem) said.textContent = problem;
     else answer(question, { action: "accept", content: made.value() ?? {} }, said);
   };
@@ -42,13 +42,30 @@ function sample(question, said) {
     h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Reject", () => answer(question, { error: "the user rejected the request" }, said)))];
 }
 
+// The tool, resource or prompt whose call the request belongs to.
+export function subjectOf(question) {
+  const call = store.calls.get(question.call);
+  return call?.params.name ?? call?.params.uri ?? null;
+}
+
 export function card(question) {
   const said = h("p", { class: "note bad", role: "alert" });
   const from = store.connections.get(question.connection)?.label ?? "";
   const parts = question.kind === "elicit" ? elicit(question, said) : sample(question, said);
   return h("article", { class: "card question", "data-question": question.id, "data-kind": question.kind },
-    h("div", { class: "block-head" }, h("strong", {}, question.kind === "elicit" ? "Elicitation request" : "Sampling request"), h("span", { class: "type" }, from), h("time", {}, clock(question.at * 1000))),
+    h("div", { class: "block-head" }, h("strong", {}, question.kind === "elicit" ? "Elicitation request" : "Sampling request"), subjectOf(question) ? h("span", { class: "subject" }, "of ", h("code", {}, subjectOf(question))) : null, h("span", { class: "type" }, from), h("time", {}, clock(question.at * 1000))),
     h("p", { class: "asked" }, question.params.message ?? ""), ...parts, said);
+}
+
+// A request opens as a dialog over its call. Closing the dialog leaves the request open.
+export function requestDialog(question) {
+  const name = subjectOf(question) ?? store.connections.get(question.connection)?.label ?? "The server";
+  const box = dialog(question.kind === "elicit" ? `${name} requests input` : `${name} requests a model's answer`, card(question));
+  box.classList.add("request");
+  const place = box.querySelector(".question");
+  // The first field gets the focus, but no answer: Enter must not accept a request that has just opened.
+  (place.querySelector("input, select, textarea") ?? box.querySelector("h2"))?.focus();
+  return box;
 }
 
 function settings() {

@@ -7,15 +7,34 @@ import { editor } from "./tools.js";
 
 const WAYS = [["tools/call", "call the tool"], ["resources/read", "read the resource"], ["prompts/get", "get the prompt"]];
 
-function column(found, newest) {
-  const same = found.result !== undefined && newest?.result !== undefined;
-  const marks = same && found !== newest ? differences(newest.result, found.result) : new Map();
-  const says = found.error ? "failed" : found === newest ? "the newest" : marks.size ? `${marks.size} differences` : same ? "the same" : "";
-  return h("article", { class: "card revision", "data-revision": found.revision },
-    h("div", { class: "block-head" }, h("h2", {}, found.revision), h("span", { class: `chip ${found.error ? "bad" : marks.size ? "warn" : "good"}` }, says)),
-    h("p", { class: "type" }, found.ms === undefined ? "" : `connected in ${duration(found.connect)}, answered in ${duration(found.ms)}`),
-    found.error ? problem(found.error) : tree(found.result, `result of ${found.revision}`, marks),
-    ...[...marks].filter(([, kind]) => kind === "removed").slice(0, 20).map(([path]) => h("p", { class: "note removed" }, `not here: ${path}`)));
+const at = (value, path) => path.split("/").slice(1).reduce((found, key) => (found === undefined || found === null ? undefined : found[key]), value);
+
+function cell(value) {
+  if (value === undefined) return h("span", { class: "note" }, "not sent");
+  const text = JSON.stringify(value);
+  return h("code", { title: text }, text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}
+
+// What differs: a row for each member, a column for each group of revisions with the same result.
+function comparison(revisions) {
+  const newest = [...revisions].reverse().find((one) => !one.error);
+  const groups = [];
+  for (const one of revisions) {
+    const same = groups.find((group) => !one.error && !group[0].error && !differences(group[0].result, one.result).size);
+    if (same) same.push(one);
+    else groups.push([one]);
+  }
+  const paths = newest ? [...new Set(groups.filter(([one]) => !one.error).flatMap(([one]) => [...differences(newest.result, one.result).keys()]))].sort() : [];
+  const failures = revisions.filter((one) => one.error);
+  const says = failures.length === revisions.length ? "The call failed on every revision." : paths.length ? `${paths.length} ${paths.length === 1 ? "member differs" : "members differ"} between the revisions.` : "The result is the same on all revisions that answered.";
+  const heads = groups.map((group) => h("th", { scope: "col", "data-revision": group.map((one) => one.revision).join(" ") }, ...group.map((one) => h("div", {}, one.revision)),
+    h("span", { class: `chip ${group[0].error ? "bad" : group.includes(newest) ? "good" : "warn"}` }, group[0].error ? "failed" : group.includes(newest) ? "the newest" : `${differences(newest.result, group[0].result).size} differences`)));
+  const rows = paths.map((path) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, path.slice(1).replaceAll("/", ".") || "the result")), ...groups.map(([one]) => h("td", {}, one.error ? null : cell(at(one.result, path))))));
+  const times = h("tr", {}, h("th", { scope: "row" }, "answered in"), ...groups.map((group) => h("td", {}, group.map((one) => (one.ms === undefined ? "–" : duration(one.ms))).join(", "))));
+  return [h("p", { class: "comparison-words", role: "status" }, says),
+    h("div", { class: "scroll-x", tabindex: "0" }, h("table", { class: "comparison" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Member"), ...heads)), h("tbody", {}, ...rows, times))),
+    ...failures.map((one) => h("div", { class: "failure", "data-revision": one.revision }, h("h3", {}, one.revision), problem(one.error))),
+    ...revisions.filter((one) => !one.error).map((one) => h("details", { class: "whole", "data-revision": one.revision }, h("summary", {}, `Result of ${one.revision}`), tree(one.result, `result of ${one.revision}`)))];
 }
 
 export function view() {
@@ -63,13 +82,17 @@ export function view() {
 
   async function go() {
     const entry = entries()[Number(subject.value)];
+    const wrong = input?.problem();
+    if (wrong) {
+      fill(shown, h("p", { class: "notice bad", role: "alert" }, `Not sent: ${wrong}.`));
+      return;
+    }
     const params = way.value === "resources/read" ? { uri: entry.uri } : { name: entry.name, arguments: input.value() };
     run.disabled = true;
     fill(shown, h("p", { class: "note", role: "status" }, "Calling with all revisions …"));
     try {
       const { revisions } = await post("compare", { connection: store.current, method: way.value, params });
-      const newest = [...revisions].reverse().find((one) => !one.error);
-      fill(shown, ...revisions.map((one) => column(one, newest)));
+      fill(shown, ...comparison(revisions));
     } catch (error) {
       fill(shown, problem(error.details ?? { message: error.message }));
     }
@@ -79,7 +102,7 @@ export function view() {
   way.addEventListener("change", fillIn);
   subject.addEventListener("change", choose);
   const offs = [on("current", load), on("state", load), on("connection", (connection) => connection?.id === store.current && connection.state === "ready" && load())];
-  fill(shown, empty("Compare revisions", "The same call on one connection per protocol revision; differences from the newest are marked."));
+  fill(shown, empty("Compare revisions", "The same call on one connection per protocol revision; the table has what differs."));
   load();
   return { element: h("div", { class: "column" }, h("div", { class: "actions" }, way, subject, run), place, shown), destroy: () => offs.forEach((off) => off()) };
 }

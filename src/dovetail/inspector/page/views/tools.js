@@ -1,6 +1,7 @@
 import { openApp } from "../appframe.js";
-import { h, unique } from "../dom.js";
+import { h } from "../dom.js";
 import { form } from "../form.js";
+import { jsonEditor } from "../jsonedit.js";
 import { markdown } from "../markdown.js";
 import { contents } from "../result.js";
 import { current, finished, store } from "../store.js";
@@ -25,40 +26,36 @@ function hints(tool) {
     notes.openWorldHint && "open world", tool.outputSchema && "structured result", appOf(tool) && "app", tool.execution?.taskSupport && tool.execution.taskSupport !== "forbidden" && `task ${tool.execution.taskSupport}`);
 }
 
-// A form and its JSON, side by side: each follows the other.
+// A form and its JSON: each follows the other.
 export function editor(schema, key) {
-  const id = unique("json");
-  const area = h("textarea", { id, class: "mono", rows: 6, spellcheck: "false", "aria-describedby": `${id}-said` });
-  const said = h("p", { class: "note bad", id: `${id}-said`, role: "status" });
   const place = h("div", {});
   let value = kept.get(key);
   let made;
-  let typed = false; // JSON of the user is sent even if the form is not valid
+  const json = jsonEditor("Arguments as JSON", schema, (typed) => {
+    value = typed;
+    kept.set(key, value);
+    build(value);
+  });
   const build = (initial) => {
     made = form(schema, initial, () => {
       value = made.value();
-      typed = false;
       kept.set(key, value);
-      said.textContent = "";
-      area.value = JSON.stringify(value, null, 2);
+      json.set(value);
     });
     place.replaceChildren(made.element);
   };
   build(value);
-  area.value = JSON.stringify(value ?? made.value(), null, 2);
-  area.addEventListener("input", () => {
-    try {
-      value = JSON.parse(area.value || "{}");
-      typed = true;
-      kept.set(key, value);
-      said.textContent = "";
-      build(value);
-    } catch (error) {
-      said.textContent = `not JSON: ${error.message}`;
-    }
-  });
-  const element = h("div", { class: "editor" }, h("div", { class: "editor-form" }, place), h("div", { class: "editor-json" }, h("label", { for: id }, "Arguments as JSON"), area, said));
-  return { element, value: () => value ?? made.value(), problem: () => (said.textContent ? "the JSON cannot be read" : typed ? null : made.problem()) };
+  value ??= made.value();
+  json.set(value, true);
+  const element = h("div", { class: "editor" }, h("div", { class: "editor-form" }, place), json.element);
+  // What is wrong, after marking it; null if the value can be sent.
+  const problem = () => {
+    if (json.broken()) return json.broken();
+    const unfilled = made.reveal();
+    const found = json.problems(value);
+    return unfilled ?? (found.length ? `${found[0][0].slice(1).replaceAll("/", ".") || "the value"} ${found[0][1]}` : null);
+  };
+  return { element, value: () => value ?? made.value(), problem };
 }
 
 function detail(tool) {
@@ -66,7 +63,7 @@ function detail(tool) {
   const params = () => ({ name: tool.name, arguments: input.value() });
   const read = async (uri) => {
     const call = await finished("resources/read", { uri });
-    run.element.querySelector(".result").append(...(call.result?.contents ?? []).map((one) => contents(one)));
+    run.result.append(...(call.result?.contents ?? []).map((one) => contents(one)));
   };
   let app = null;
   const after = async (call, place) => {
@@ -85,11 +82,18 @@ function detail(tool) {
     }
   });
   const element = h("article", { class: "tool" }, h("h2", {}, tool.title ?? tool.annotations?.title ?? tool.name, tool.title && tool.title !== tool.name ? h("code", { class: "type" }, tool.name) : null), hints(tool),
-    ...findings(tool), tool.description ? markdown(tool.description) : h("p", { class: "note" }, "No description."), input.element, run.element,
+    ...findings(tool), tool.description ? markdown(tool.description) : h("p", { class: "note" }, "No description."), run.beside(input.element),
     h("details", { class: "definition" }, h("summary", {}, "Definition"), tree(tool)));
   return { element, destroy: () => { run.destroy(); app?.destroy(); } };
 }
 
+// What a reader of the list should know before the call.
+function mark(tool) {
+  const notes = tool.annotations ?? {};
+  if (notes.readOnlyHint) return h("span", { class: "chip good" }, "read-only");
+  return notes.destructiveHint ? h("span", { class: "chip bad" }, "destructive") : null;
+}
+
 export function view() {
-  return workbench("tools", { read: (found) => found.tools, title: (tool) => tool.title ?? tool.name, subtitle: (tool) => tool.description?.split("\n")[0], detail, nothing: "No tools" });
+  return workbench("tools", { mark, read: (found) => found.tools, title: (tool) => tool.title ?? tool.name, subtitle: (tool) => tool.description?.split("\n")[0], detail, nothing: "No tools" });
 }
