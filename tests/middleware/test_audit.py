@@ -38,7 +38,7 @@ async def filled(path: Path, calls: int = 10, **options: Any) -> list[str]:
     audit = Audit(path, **{"key": KEY, "checkpoint": 4, **options})
     peer = Peer(shop(audit), principal="ann")
     for number in range(calls):
-        await peer.send("tools/call", name="buy", arguments={"item": f"{number}", "card": "4111"})
+        await peer.send("tools/call", name="buy", arguments={"item": f"{number}", "card": "4111-1111"})
     audit.close()
     return read(path)
 
@@ -52,7 +52,7 @@ async def test_every_call_is_a_line_that_names_the_one_before(tmp_path: Path) ->
     assert len(calls) == 10
     assert {line["principal"] for line in calls} == {"ann"}
     assert all(line["outcome"] == "ok" and len(line["arguments"]) == 64 for line in calls)
-    assert "4111" not in path.read_text()
+    assert "4111-1111" not in path.read_text()
     assert [line["checkpoint"] for line in lines if "checkpoint" in line] == [4, 9, 12]
     found = verify(path, key=KEY)
     assert (found.lines, found.checkpoints, found.signed, found.unsigned) == (13, 3, 3, 0)
