@@ -338,7 +338,7 @@ async def test_calls_run_side_by_side(client: RawClient) -> None:
 
 
 async def listen(client: RawClient, **wanted: Any) -> int | None:
-    """Have changes sent: the modern era asks for them by a request that stays open."""
+    """Subscribe to changes: on modern revisions by a request that stays open."""
     if not client.modern:
         return None
     seen = sum(one["method"] == "notifications/subscriptions/acknowledged" for one in client.notifications)

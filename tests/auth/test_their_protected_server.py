@@ -1,4 +1,4 @@
-"""Our client logs in to the official SDK's protected server, in both eras."""
+"""Dovetail's client logs in to the official SDK's protected server, on legacy and modern revisions."""
 
 import asyncio
 import time

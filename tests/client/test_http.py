@@ -1,4 +1,4 @@
-"""Streamable HTTP of both eras: bodies, streams, sessions, headers, and all the ways an answer can go wrong."""
+"""Streamable HTTP on legacy and modern revisions: bodies, streams, sessions, headers, and broken responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the modern era has: rounds of questions, listen streams, tasks of the extension, skills."""
+"""Features of modern revisions: rounds of input requests, listen streams, tasks of the extension, skills."""
 
 from __future__ import annotations
 

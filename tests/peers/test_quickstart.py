@@ -1,4 +1,4 @@
-"""examples/quickstart.py, as it is, answers other people's clients over stdio in both eras."""
+"""examples/quickstart.py, as it is, serves clients of other libraries over stdio, on legacy and modern revisions."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Addresses that are refused before their message is read, in every era."""
+"""Addresses that are refused before their message is read, on every revision."""
 
 import pytest
 

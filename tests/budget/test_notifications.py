@@ -23,7 +23,7 @@ Era = Literal["modern", "legacy"]
 
 
 class Crowd:
-    """One app with listeners of one era."""
+    """One app with legacy or modern listeners."""
 
     def __init__(self, era: Era) -> None:
         self.server = Server("news")
