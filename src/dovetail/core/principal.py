@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
+
+_TEXT: Final = frozenset({str})
 
 
 class Principal(Struct, frozen=True, eq=False):
@@ -23,7 +25,13 @@ class Principal(Struct, frozen=True, eq=False):
     client_id: str | None = None
 
     def __post_init__(self) -> None:
-        if type(self.scopes) is frozenset:
+        for name in ("subject", "issuer", "client_id"):
+            value: object = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name == "subject"):
+                raise TypeError(f"{name} of a principal must be a string, not {value!r}")
+        if not isinstance(cast("Any", self.claims), Mapping):
+            raise TypeError(f"claims of a principal must be a mapping, not {self.claims!r}")
+        if type(self.scopes) is frozenset and _TEXT.issuperset(map(type, self.scopes)):
             return
         given: Any = self.scopes
         scopes: list[Any] | None = None

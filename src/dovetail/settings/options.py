@@ -1,7 +1,7 @@
 """Options of servers and clients: one frozen struct for each subject, with safe defaults."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +28,29 @@ def checked_seconds(name: str, value: Any) -> float:
     return value
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    int | None: (int | None, "a whole number, or None"),
+    float | None: (int | float | None, "a number, or None"),
+    bool: (bool, "True or False"),
+    str: (str, "a string"),
+    str | None: (str | None, "a string, or None"),
+}
+
+
+class Options(Struct, frozen=True):
+    """Base of the option structs: a value of the wrong type is refused with the name of the option."""
+
+    def __post_init__(self) -> None:
+        for name, annotation in type(self).__annotations__.items():
+            kind, what = _NUMBERS.get(annotation, (object, ""))
+            value: Any = getattr(self, name)
+            if not isinstance(value, kind) or (type(value) is bool and annotation is not bool and what):
+                raise TypeError(f"{name} of {type(self).__name__} is {what}, not {value!r}")
+
+
+class Limits(Options, frozen=True, kw_only=True):
     """Upper bounds for one server or client. Sizes are bytes, times are seconds."""
 
     max_message_bytes: int = 16 << 20
@@ -106,7 +128,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         return self if size is None else replace(self, max_message_bytes=size, max_response_bytes=size)
 
 
-class TaskOptions(Struct, frozen=True, kw_only=True):
+class TaskOptions(Options, frozen=True, kw_only=True):
     """How tools run as tasks, and how long their results are stored."""
 
     ttl: float = 3600.0
@@ -136,7 +158,7 @@ class Timeouts(Struct, frozen=True):
                 raise ValueError(f"a limit is a number of seconds, 0 or more, or None, not {limit!r}")
 
 
-class Reconnect(Struct, frozen=True, kw_only=True):
+class Reconnect(Options, frozen=True, kw_only=True):
     """How a client reconnects after a lost connection."""
 
     enabled: bool = True
@@ -155,7 +177,7 @@ class Reconnect(Struct, frozen=True, kw_only=True):
     """Retry a call after a loss when its tool is read-only or idempotent."""
 
 
-class HttpOptions(Struct, frozen=True, kw_only=True):
+class HttpOptions(Options, frozen=True, kw_only=True):
     """Options of a server over HTTP. Times are seconds."""
 
     path: str = "/mcp"
