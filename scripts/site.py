@@ -32,8 +32,8 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "results" / "site"
-PICTURES = ROOT / "results" / "inspector"
-"""What `tests/inspector` has seen."""
+PICTURES = ROOT / "docs" / "pictures"
+"""Pictures of the inspector: smaller copies of what `tests/inspector` writes to results/inspector."""
 PAGES = SITE / "pages"
 HTML = SITE / "html"
 ABOUT = ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
@@ -73,8 +73,6 @@ def lay_out() -> None:
     shutil.copytree(ROOT / "docs", PAGES)
     for name in ABOUT:
         shutil.copy(ROOT / name, PAGES / name)
-    if PICTURES.is_dir():
-        shutil.copytree(PICTURES, PAGES / "pictures")
     for name in ("inspector.md", "quickstart.md"):
         add_pictures(PAGES / name)
     for page in PAGES.rglob("*.md"):
@@ -88,7 +86,7 @@ def lay_out() -> None:
 
 
 def add_pictures(page: Path) -> None:
-    """Put each picture where the page speaks of it, if the tests in a browser have been run."""
+    """Put each picture where the page speaks of it, if it is in docs/pictures."""
 
     def shown(found: re.Match[str]) -> str:
         name, words = found.groups()

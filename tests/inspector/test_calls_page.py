@@ -18,7 +18,7 @@ import pytest
 from dovetail import Context, Server
 from tests.support.waiting import HANG
 
-from .browsing import Running, chromium, open_page, picture, running
+from .browsing import Running, chromium, open_page, running
 
 pytestmark = pytest.mark.browser
 
@@ -248,7 +248,6 @@ def test_a_request_for_input_is_a_dialog_that_names_the_tool_and_preselects_noth
         page.get_by_label("count").fill("2")
         page.get_by_label("No").check()
         page.get_by_label("day").select_option("tomorrow")
-        picture(page, "requests")
         page.click("dialog >> text=Accept")
         page.wait_for_selector("dialog", state="detached")
         page.wait_for_selector(".runner .state.good")
@@ -326,7 +325,6 @@ def test_a_task_shows_its_tool_and_its_progress(browser: Any) -> None:
         page.wait_for_selector(".task .progress-words")
         assert page.inner_text(".task .tool-name") == "pack"
         assert page.inner_text(".task .progress-words") == "2 of 5 · boxes"
-        picture(page, "tasks")
         page.click(".task >> text=Cancel")
         page.wait_for_selector(".task .span.cancelled")
         page.context.close()
@@ -422,7 +420,6 @@ def test_a_tool_that_fails_in_dev_shows_its_traceback_and_the_log_has_it_as_one_
         shown = page.inner_text(".result .traceback pre")
         assert "Traceback (most recent call last)" in shown
         assert 'raise LookupError("the shelf is empty")' in shown
-        picture(page, "traceback")
         go(page, "logs")
         page.wait_for_selector(".log.error")
         assert page.locator(".log.error").count() == 1

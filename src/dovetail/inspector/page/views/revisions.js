@@ -93,6 +93,7 @@ export function view() {
     try {
       const { revisions } = await post("compare", { connection: store.current, method: way.value, params });
       fill(shown, ...comparison(revisions));
+      shown.scrollIntoView({ block: "start" });
     } catch (error) {
       fill(shown, problem(error.details ?? { message: error.message }));
     }
