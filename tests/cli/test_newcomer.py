@@ -108,13 +108,11 @@ def looks_and_answers(page: Any, answer: str) -> None:
         page.get_by_role("button", name="Run", exact=True).click()
         if tool == "add_note":
             page.wait_for_selector(".runner .result >> text=notes are kept")
-    page.get_by_role("link", name="Answer").click()
-    page.wait_for_selector(".question")
+    page.wait_for_selector("dialog .question")
     picture(page, "answer")
     page.locator(".question select").select_option(label=answer)
     page.get_by_role("button", name="Accept").click()
-    page.wait_for_selector(".question", state="detached")
-    page.click('nav a[href="#tools"]')
+    page.wait_for_selector("dialog", state="detached")
     page.wait_for_selector(".runner .result >> text=deleted")
 
 
