@@ -76,7 +76,7 @@ interop: setup peers ## the matrix of peers, both ways
 	$(BIN)/python -m bench.interop
 
 bench: setup     ## side by side with the peers and the limit, in one run
-	@scripts/peers.sh sdk fastmcp minimcp node
+	@scripts/peers.sh sdk fastmcp minimcp node dovetail
 	$(BIN)/python -m bench
 
 bench-face: setup ## the inspector and dovetail dev in a browser: first view, pictures a second, swaps

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: peers.sh NAME… — install other implementations of the protocol under .peers/NAME.
 #   sdk       the official Python SDK        fastmcp   FastMCP 4
+#   dovetail  Dovetail with the packages of its extra http alone, for the measurement of starts
 #   minimcp   MiniMCP with the SDK it needs  node      TypeScript client, Inspector, server-everything, the
 #                                                      conformance suite, Pyodide, and Node 22 where the machine's is older
 #   modal     the library of Modal           pyodide   msgspec for Pyodide, as pip unpacks it
@@ -32,5 +33,8 @@ for name in "$@"; do
   fi
   "$(readlink -f .venv/bin/python)" -m venv ".peers/$name"
   ".peers/$name/bin/python" -m pip install ${quiet:+"$quiet"} --disable-pip-version-check --no-deps --require-hashes -r "requirements/peers/$name.txt"
+  if [ "$name" = dovetail ]; then  # the source tree, as an installed package
+    echo "$PWD/src" >"$(.peers/dovetail/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dovetail.pth"
+  fi
   printf '%s\n' "$want" >".peers/$name/.ready"
 done

@@ -25,16 +25,21 @@ LATE = 60.0
 
 def measure(figures: Figures, options: Options) -> None:
     say(f"start: {options.starts} starts each")
-    cases = {(peer.name, "stdio", ""): _piped(peer) for peer in ALL}
-    cases |= {(peer.name, "http", ""): _posted(peer) for peer in ALL}
+    cases = {(peer.name, "stdio", ""): _piped(installed_alone(peer)) for peer in ALL}
+    cases |= {(peer.name, "http", ""): _posted(installed_alone(peer)) for peer in ALL}
     for peer in (DOVETAIL, SDK):
-        cases[peer.name, "stdio", f" {MANY}"] = _piped(peer, BENCH_MIXED=str(MIXED))
-        cases[peer.name, "http", f" {MANY}"] = _posted(peer, BENCH_MIXED=str(MIXED))
+        cases[peer.name, "stdio", f" {MANY}"] = _piped(installed_alone(peer), BENCH_MIXED=str(MIXED))
+        cases[peer.name, "http", f" {MANY}"] = _posted(installed_alone(peer), BENCH_MIXED=str(MIXED))
     for (name, transport, many), samples in interleave(cases, options.starts, figures.skipped).items():
         what = {"peer": name, "transport": transport, "era": LEGACY}
         figures.add(figure(samples, measure="start", unit="ms", workload=f"initialize{many}", **what))
         weights = [Sample(one.extra["memory"] / 2**20, 1, one.seconds) for one in samples]
         figures.add(figure(weights, measure="memory", unit="MiB resident", workload=f"at rest{many}", **what))
+
+
+def installed_alone(peer: Peer) -> Peer:
+    """The peer in an environment that has its own packages and no others, as after its installation."""
+    return peer if peer.environment else peer._replace(environment="dovetail")
 
 
 def _piped(peer: Peer, **environment: str) -> Callable[[], Sample]:
