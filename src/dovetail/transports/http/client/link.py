@@ -2,7 +2,7 @@
 
 Every message is a POST. Each request gets its response in the HTTP response of its POST, as JSON or as an
 event stream. The exchange runs in the caller's task, so cancelling the caller closes it. Legacy sessions add
-a session id header, a GET stream for messages that belong to no request, resumption with ``Last-SseEvent-ID``,
+a session id header, a GET stream for messages that belong to no request, resumption with ``Last-Event-ID``,
 and a DELETE at the end.
 
 `HttpLink` is shared with HTTP+SSE of 2024-11-05 (`sse_link`).
@@ -396,7 +396,7 @@ class StreamableLink(HttpLink):
     async def _get(self, last_id: str | None) -> Response:
         headers = {**GET_HEADERS, **self._session_headers(self._revision)}
         if last_id is not None:
-            headers["Last-SseEvent-ID"] = last_id
+            headers["Last-Event-ID"] = last_id
         return await self._requests.send("GET", headers)
 
     async def _end_session(self) -> None:
