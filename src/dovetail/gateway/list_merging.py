@@ -79,11 +79,11 @@ class MergedLists:
         kept = self._merged.get((kind, None)) if plain else None
         return None if kept is None or kept.steady != self._server.registry.generation else kept.shown
 
-    def steady(self, kind: ListName) -> bool:
+    def is_static(self, kind: ListName) -> bool:
         """Return whether callers without a principal see the same list until a change is reported."""
         if any(entry.rights for entry in self._server.registry.table(kind).values()):
             return False
-        return all(mount.part.steady(kind) for mount in self.mounts)
+        return all(mount.part.is_static(kind) for mount in self.mounts)
 
     async def _merge(self, kind: ListName, call: Call) -> Merged:
         key = (kind, key_of(call.principal))
@@ -112,7 +112,7 @@ class MergedLists:
             kept = self._merged[key] = Merged(listing, joined)
             if len(self._merged) > LISTINGS_KEPT:
                 self._merged.popitem(last=False)
-        if call.principal is None and None not in shown and self.steady(kind):
+        if call.principal is None and None not in shown and self.is_static(kind):
             kept.steady = generation
         return kept
 

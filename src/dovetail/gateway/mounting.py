@@ -197,9 +197,9 @@ class Mounts(MergedLists):
         for mount in reversed(self.mounts):
             await mount.part.stop()
 
-    async def meet(self, call: Call) -> None:
+    async def prepare_client(self, call: Call) -> None:
         """Update the capabilities of mounted servers that depend on the caller."""
-        await asyncio.gather(*(mount.part.meet(call) for mount in self.mounts))
+        await asyncio.gather(*(mount.part.prepare_client(call) for mount in self.mounts))
         for mount in self.mounts:
             self._adopt(mount)
 

@@ -80,7 +80,7 @@ class ComponentProvider(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def meet(self, call: Call) -> None:
+    async def prepare_client(self, call: Call) -> None:
         """Prepare for a connecting client, if the components depend on the caller."""
         ...
 
@@ -96,7 +96,7 @@ class ComponentProvider(Protocol):
         """Return the result of `shown` if it is known without a request, else None."""
         ...
 
-    def steady(self, kind: ListName) -> bool:
+    def is_static(self, kind: ListName) -> bool:
         """Return whether callers without a principal see the same list until a change is reported."""
         ...
 
@@ -226,9 +226,9 @@ class ServerProvider:
     async def stop(self) -> None:
         await self.server.lifecycle.stop()
 
-    async def meet(self, call: Call) -> None:
+    async def prepare_client(self, call: Call) -> None:
         if self.server.registry.composition is not None:
-            await self.server.registry.composition.meet(call)
+            await self.server.registry.composition.prepare_client(call)
 
     async def shown(self, kind: ListName, call: Call) -> ComponentList:
         server = self.server
@@ -257,14 +257,14 @@ class ServerProvider:
             else server.registry.composition.known(kind, call)
         )
 
-    def steady(self, kind: ListName) -> bool:
+    def is_static(self, kind: ListName) -> bool:
         server = self.server
         if (
             server.registry.transforms is not None and server.registry.transforms.varies
         ) or server.dispatcher.pipeline.filters(kind):
             return False
         if server.registry.composition is not None:
-            return server.registry.composition.steady(kind)
+            return server.registry.composition.is_static(kind)
         return not any(entry.rights for entry in server.registry.table(kind).values())
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:

@@ -148,7 +148,7 @@ class RemoteProvider:
             if not self._personal:
                 self._down(error)
 
-    async def meet(self, call: Call) -> None:
+    async def prepare_client(self, call: Call) -> None:
         if not self._personal:
             return
         with suppress(DovetailError, TimeoutError):
@@ -317,7 +317,7 @@ class RemoteProvider:
             return None
         return None if self.first is None or not self._connections.shared else self.first.known(kind)
 
-    def steady(self, kind: ListName) -> bool:
+    def is_static(self, kind: ListName) -> bool:
         return self._connections.shared
 
     def forget_lists(self) -> None:
@@ -363,7 +363,7 @@ class RemoteProvider:
         able = any(one.modern or name in one.may_be_task for one in asked)
         must = any(name in one.as_task for one in asked)
         support = "required" if must else "optional" if able else "forbidden"
-        return TaskTool(name, support, asks_first=True, behind=True)
+        return TaskTool(name, support, asks_first=True, upstream=True)
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         assert self._server is not None

@@ -68,7 +68,7 @@ class TaskTool(Struct, frozen=True):
     task: Literal["forbidden", "optional", "required"]
     rights: Rights = ()
     asks_first: bool = False
-    behind: bool = False
+    upstream: bool = False
     """The upstream server decides while the call runs."""
 
 
@@ -88,7 +88,7 @@ class Composition(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def meet(self, call: Call) -> None:
+    async def prepare_client(self, call: Call) -> None:
         """Prepare for a client that has sent ``initialize`` or ``server/discover``."""
         ...
 
@@ -116,7 +116,7 @@ class Composition(Protocol):
         """The whole list if it is cached; otherwise None."""
         ...
 
-    def steady(self, kind: ListName) -> bool:
+    def is_static(self, kind: ListName) -> bool:
         """Whether callers without a principal see the same list until a change is published."""
         ...
 

@@ -83,7 +83,7 @@ class ProtocolMethods:
     async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
         dispatcher = self._dispatcher
         if dispatcher.registry.composition is not None:
-            await dispatcher.registry.composition.meet(call)
+            await dispatcher.registry.composition.prepare_client(call)
         capabilities = dispatcher.admission.methods.advertised(call.codec)
         return phases.handshake(
             call,
@@ -96,7 +96,7 @@ class ProtocolMethods:
     async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
         dispatcher = self._dispatcher
         if dispatcher.registry.composition is not None:
-            await dispatcher.registry.composition.meet(call)
+            await dispatcher.registry.composition.prepare_client(call)
         return m.DiscoverResult(
             supported_versions=list(dispatcher.admission.supported),
             capabilities=dispatcher.admission.methods.advertised(call.codec),

@@ -215,7 +215,7 @@ class Tasks(Extension):
                 return None
             # Tasks of 2026-07-28 report no progress: a client that asks for it is served in the call itself.
             # The upstream server decides while the call runs.
-            decided = isinstance(tool, TaskTool) and tool.behind
+            decided = isinstance(tool, TaskTool) and tool.upstream
             return (
                 None if support == "optional" and PROGRESS_TOKEN in call.meta and not decided else "extension"
             )
@@ -365,7 +365,7 @@ def tasks_of(dispatcher: Dispatcher) -> Tasks:
 
 def _asking(call: Call, tool: RegisteredTool | TaskTool) -> Call:
     """``call`` with a request state of this server: a forwarding handler gets the client's state under another name."""
-    if not (isinstance(tool, TaskTool) and tool.behind):
+    if not (isinstance(tool, TaskTool) and tool.upstream):
         return call
     return replace(call, params=replace(call.params, request_state=UNSET))
 
