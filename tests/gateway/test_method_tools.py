@@ -1,5 +1,6 @@
 """`Server.transform(resources_as_tools=True, prompts_as_tools=True)`: every guard sees the resource or the prompt."""
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -8,9 +9,18 @@ import pytest
 
 from dovetail import Client, Context, Image, Principal, RegistrationError, Server
 from dovetail.gateway import Proxy
-from dovetail.middleware import Audit, Middleware, Policy, RateLimit, Redaction
+from dovetail.middleware import (
+    Audit,
+    CircuitBreaker,
+    ConcurrencyLimit,
+    Middleware,
+    Policy,
+    RateLimit,
+    Redaction,
+)
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
+from tests.support.waiting import until
 
 ALL = (*LEGACY, MODERN)
 NAMES = {"list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"}
@@ -189,6 +199,101 @@ async def test_rates_count_the_calls_also_those_with_wrong_arguments(revision: s
     await peer.call("list_resources")
     assert "error" in await peer.ask("tools/call", name="read_resource", arguments={"uri": "book://open"})
     assert library.ran == ["book://open"]
+
+
+@pytest.mark.parametrize("limit", ["per_tool", "per_client_calls"])
+@pytest.mark.parametrize("revision", ALL)
+@run
+async def test_rates_of_tools_count_the_calls(revision: str, limit: str) -> None:
+    rates: dict[str, Any] = {limit: "2/d"}
+    library = Library(RateLimit(**rates, burst=2))
+    peer = Peer(library.server, revision)
+    calls = {
+        "read_resource": {"uri": "book://open"},
+        "get_prompt": {"name": "review", "arguments": {"book": "Emma"}},
+        "list_resources": {},
+    }
+    for name, arguments in calls.items():
+        if limit == "per_tool":
+            for _ in range(2):
+                assert not (await peer.call(name, **arguments)).get("isError")
+        else:
+            await peer.ask("tools/call", name=name, arguments=arguments)
+    for name, arguments in calls.items():
+        refused = await peer.error("tools/call", name=name, arguments=arguments)
+        assert refused["data"]["scope"] == ("tool" if limit == "per_tool" else "client")
+    # A plain request is not a call of a tool.
+    assert "result" in await peer.ask("resources/read", uri="book://open")
+
+
+@pytest.mark.parametrize("revision", ALL)
+@run
+async def test_calls_that_a_policy_refuses_count_against_the_rates(revision: str) -> None:
+    rule = {"read_resource": {"uri": "page://.*"}}
+    library = Library(RateLimit(total="2/d", burst=2), Policy(arguments=rule))
+    peer = Peer(library.server, revision)
+    kinds = [
+        (await peer.error("tools/call", name="read_resource", arguments={"uri": "book://open"}))["message"]
+        for _ in range(3)
+    ]
+    assert "policy" in kinds[0]
+    assert kinds[0] == kinds[1] != kinds[2]
+    assert library.ran == []
+
+
+@pytest.mark.parametrize("revision", ALL)
+@run
+async def test_a_tool_that_keeps_failing_is_refused_and_recovers(revision: str) -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(2, 60.0, 1, clock=lambda: now[0])
+    library = Library(breaker)
+    broken = [True]
+
+    @library.server.resource("book://torn")
+    def torn() -> str:
+        if broken[0]:
+            raise RuntimeError("no page left")
+        return "mended"
+
+    peer = Peer(library.server, revision)
+    call = {"name": "read_resource", "arguments": {"uri": "book://torn"}}
+    for _ in range(2):
+        await peer.ask("tools/call", **call)
+    assert breaker.states == {"read_resource": "open"}
+    refused = await peer.error("tools/call", **call)
+    assert refused["data"]["name"] == "read_resource"
+    assert "result" in await peer.ask("resources/read", uri="book://open")
+    now[0], broken[0] = 61.0, False
+    assert await peer.text("read_resource", uri="book://torn") == "mended"
+    assert breaker.states == {}
+
+
+@pytest.mark.parametrize("limit", ["per_tool", "total"])
+@run
+async def test_calls_wait_for_a_free_place_of_the_tool(limit: str) -> None:
+    library = Library(ConcurrencyLimit(**{limit: 1}, queue=1))
+    begun, go_on, running = asyncio.Event(), asyncio.Event(), [0, 0]
+
+    @library.server.resource("book://slow/{part}")
+    async def slow(part: str) -> str:
+        running[0] += 1
+        running[1] = max(running)
+        begun.set()
+        await go_on.wait()
+        running[0] -= 1
+        return part
+
+    peers = [Peer(library.server) for _ in range(3)]
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(peers[0].text("read_resource", uri="book://slow/1"))
+        await begun.wait()
+        second = group.create_task(peers[1].text("read_resource", uri="book://slow/2"))
+        await until(lambda: library.server.dispatcher.pipeline.middleware[0].waiting == 1)  # type: ignore[union-attr]
+        arguments = {"uri": "book://slow/3"}
+        refused = await peers[2].error("tools/call", name="read_resource", arguments=arguments)
+        assert refused["data"]["scope"] == limit.removeprefix("per_")
+        go_on.set()
+    assert (first.result(), second.result(), running[1]) == ("1", "2", 1)
 
 
 @run

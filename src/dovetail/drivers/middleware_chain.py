@@ -321,6 +321,17 @@ def subject_of(call: Call) -> str:
     return params.uri[:NAME_ECHO] if call.method == "resources/read" else ""
 
 
+def tool_standing_for(call: Call) -> str | None:
+    """Return the tool that the client called, such as ``read_resource``, for the request that the call became.
+
+    None for every other request, also for ``tools/call`` itself. Check ``call.source`` first where speed matters.
+    """
+    source = None if call.method == "tools/call" else call.source
+    while source is not None and source.method != "tools/call":
+        source = source.source
+    return None if source is None else source.params.name
+
+
 def name_in(call: Call) -> str:
     """Return the name or URI in the params of a call as the client wrote it; empty without one."""
     if call.method in _NAMED:

@@ -1,7 +1,8 @@
 """`MethodTools`: tools for clients that read neither resources nor prompts, such as ``read_resource``.
 
 A call of such a tool becomes the request it stands for, ``resources/read``, before middleware runs. Policies, rate
-limits, permissions and lists act on the resource or prompt; the result becomes a tool result afterwards.
+limits, permissions and lists act on the resource or prompt; the result becomes a tool result afterwards. Limits and
+circuit breakers of tools count it under the name of the tool: see `tool_standing_for`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from typing import Any, Final, Literal, get_args
 
 from msgspec import Raw, Struct
 
-from ..drivers.middleware_chain import Middleware, Next, Request
+from ..drivers.middleware_chain import Middleware, Next, Request, tool_standing_for
 from ..errors import ProtocolError
-from ..model import CallToolResult
+from ..model import CallToolResult, GetPromptResult, PaginatedResult, ReadResourceResult
 from ..server import Server
 from .call_outcome import of_error, of_result
 from .health import Health
@@ -36,6 +36,8 @@ CIRCUIT_SUCCESS_THRESHOLD: Final = 2
 
 
 _OVER: Final = (CallToolResult, Raw)
+_OVER_FOR_TOOL: Final = (Raw, ReadResourceResult, GetPromptResult, PaginatedResult)
+"""Final results of the requests that tools such as ``read_resource`` stand for."""
 State = Literal["closed", "half_open", "open"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 
@@ -110,7 +112,16 @@ class CircuitBreaker(Middleware):
         ]
 
     async def call_tool(self, request: Request, call_next: Next) -> Struct | Raw:
-        name = self._name_of(request)
+        return await self._guarded(self._name_of(request), request, call_next)
+
+    async def _for_tool(self, request: Request, call_next: Next) -> Struct | Raw:
+        """Guard a request that a tool such as ``read_resource`` stands for."""
+        tool = tool_standing_for(request.call) if self._upstream is None else None
+        return await self._guarded(tool, request, call_next)
+
+    read_resource = get_prompt = list_resources = list_prompts = _for_tool
+
+    async def _guarded(self, name: str | None, request: Request, call_next: Next) -> Struct | Raw:
         if name is None:
             return await call_next(request)
         circuit = self._circuits.get(name)
@@ -122,7 +133,7 @@ class CircuitBreaker(Middleware):
             self._record_outcome(name, of_error(error))
             raise
         # An input request or a new task is not a success yet.
-        over = type(result) in _OVER
+        over = type(result) in _OVER or isinstance(result, _OVER_FOR_TOOL)
         outcome = of_result(result) if over else "begun"
         if outcome == "broken" or name in self._circuits:
             self._record_outcome(name, outcome)

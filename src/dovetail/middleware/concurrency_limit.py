@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
-from ..drivers.middleware_chain import Middleware, Next, Request
+from ..drivers.middleware_chain import Middleware, Next, Request, tool_standing_for
 from ..drivers.semaphore import QueuedSemaphore
 from ..errors import RETRY_AFTER_MS, ProtocolError
 from .rate_limit import principal_of
@@ -97,9 +97,12 @@ class ConcurrencyLimit(Middleware):
 
         async def limited(request: Request) -> Struct | Raw:
             call = request.call
-            if call.method not in WORK:
+            standing = None if call.source is None else tool_standing_for(call)
+            if call.method not in WORK and standing is None:
                 return await call_next(request)
-            tool = request.name if by_tool and call.method == "tools/call" else None
+            tool = None
+            if by_tool:
+                tool = request.name if call.method == "tools/call" else standing
             who = principal_of(call) if by_principal else None
             key = (tool, who) if by_principal else tool
             group = groups.get(key) or self._group(key, {"tool": tool, "principal": who, "total": ""})

@@ -20,7 +20,13 @@ from typing import Any, Final, Literal, NoReturn
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Notice
-from ..drivers.middleware_chain import Middleware, Next, ReceiveNotification, Request
+from ..drivers.middleware_chain import (
+    Middleware,
+    Next,
+    ReceiveNotification,
+    Request,
+    tool_standing_for,
+)
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..stores.quotas import client_key, network_of
@@ -226,9 +232,11 @@ class RateLimit(Middleware):
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._send_refusal(client_key(call), error, now)
-            rules = special.get(call.method, everything) if special else everything
+            tool, rules = request.name, special.get(call.method, everything) if special else everything
+            if call.source is not None and special and (standing := tool_standing_for(call)) is not None:
+                tool, rules = standing, special.get("tools/call", everything)
             for rule, name_of, young, interval, slack, _ in rules:
-                name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+                name = "" if name_of is None else tool if name_of is _tool else name_of(call)
                 if name is None:
                     continue
                 full = young.get(name)
@@ -261,10 +269,12 @@ class RateLimit(Middleware):
                 return call_next(request)
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._send_refusal(client_key(call), error, now)
-            rules = special.get(call.method, everything) if special else everything
+            tool, rules = request.name, special.get(call.method, everything) if special else everything
+            if call.source is not None and special and (standing := tool_standing_for(call)) is not None:
+                tool, rules = standing, special.get("tools/call", everything)
             place: int
             for at, (rule, name_of, _, _, _, place) in enumerate(rules):
-                name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+                name = "" if name_of is None else tool if name_of is _tool else name_of(call)
                 if name is None:
                     continue
                 one = held[place].get(name)
@@ -273,18 +283,23 @@ class RateLimit(Middleware):
                 elif one is not None and now < one.empty_until:
                     return self._refuse(call, name, rule, one.last - now, now)
                 else:
-                    return self._reserve(sharing, request, rules[at:], call_next)
+                    return self._reserve(sharing, request, tool, rules[at:], call_next)
             return call_next(request)
 
         return limited
 
     async def _reserve(
-        self, sharing: SharedBuckets, request: Request, rules: list[tuple[Any, ...]], call_next: Next
+        self,
+        sharing: SharedBuckets,
+        request: Request,
+        tool: str,
+        rules: list[tuple[Any, ...]],
+        call_next: Next,
     ) -> Struct | Raw:
         """Acquire a token of each rule, from the store if needed, and call the handler."""
         call = request.call
         for rule, name_of, _, _, _, place in rules:
-            name = "" if name_of is None else request.name if name_of is _tool else name_of(call)
+            name = "" if name_of is None else tool if name_of is _tool else name_of(call)
             if name is not None and (wait := await sharing.acquire(place, name)):
                 await self._refuse(call, name, rule, wait, self._clock())
         return await call_next(request)

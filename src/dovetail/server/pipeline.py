@@ -281,7 +281,7 @@ class Pipeline:
             meant = await transforms.request_of(tool, call)
         except DovetailError as error:
             return await self._chain(self._refused(call, channel, error))
-        request = replace(self._refused(call, channel, ProtocolError("tool_not_found")), resumed=True)
+        request = replace(self._refused(call, channel, ProtocolError("tool_not_found")), repeated=True)
         try:
             answer, channel = await tools.guard(tool, call, channel, self.middleware)
         except DovetailError as error:
