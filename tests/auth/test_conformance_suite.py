@@ -6,6 +6,7 @@ import re
 from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
+import pytest
 from bench import peers
 
 from tests.peers.environment import need
@@ -38,6 +39,7 @@ def results(folder: Path) -> list[dict[str, str]]:
     return [one for path in folder.rglob("checks.json") for one in json.loads(path.read_text())]
 
 
+@pytest.mark.peer
 @run
 async def test_the_authorization_scenarios_of_the_conformance_suite_pass(tmp_path: Path) -> None:
     need("node")
