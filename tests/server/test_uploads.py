@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -112,6 +113,17 @@ def test_the_name_of_the_tool_must_be_free() -> None:
 
     with pytest.raises(RegistrationError, match="create_upload"):
         server.add_tool(take)
+
+
+def test_a_list_without_a_type_takes_no_files() -> None:
+    server = Server("plain")
+
+    def take(files: Any) -> int:
+        return len(files)
+
+    take.__annotations__["files"] = cast("Any", typing).List
+    server.add_tool(take)
+    assert "create_upload" not in server.registry.tools.entries
 
 
 def test_a_description_in_the_annotation_is_kept() -> None:
@@ -222,6 +234,22 @@ async def test_a_file_is_sent_once_and_used(revision: str) -> None:
             assert found.text == described("a.csv", "text/csv")
         both = await client.call_tool("count", {"files": [offer["url"], "YWI="], "extra": offer["url"]})
         assert both.data == 2 * len(DATA) + 2
+
+
+@run
+async def test_a_call_that_names_one_file_many_times_has_it_in_memory_once() -> None:
+    server = build()
+
+    @server.tool
+    def copies(files: list[Upload], other: Upload) -> int:
+        return len({id(file.data) for file in (*files, other)})
+
+    async with served(server) as site, Client(address(site)) as client:
+        url = (await created(client))["url"]
+        assert (await put(site, url, DATA)).status == 201
+        elsewhere = url.replace("127.0.0.1", "another.example.com")  # the host of the URL does not matter
+        found = await client.call_tool("copies", {"files": [url, elsewhere] * 50, "other": url})
+        assert found.data == 1
 
 
 @run

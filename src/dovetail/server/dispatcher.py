@@ -53,9 +53,11 @@ logger = logging.getLogger("dovetail.server")
 
 H = TypeVar("H", bound=Callable[..., Any])
 CONFIRMATION_PATH: Final = "/confirm/"
-UPLOAD_PATH: Final = "/uploads/"
-UPLOAD_TOOL: Final = "create_upload"
 """The prefix of the pages on which users confirm an operation; the rest of the path is the token of one link."""
+UPLOAD_PATH: Final = "/uploads/"
+"""The prefix of the URLs to which files are sent; the rest of the path is the token of one file."""
+UPLOAD_TOOL: Final = "create_upload"
+"""The name of the tool that returns such a URL."""
 STATE_LIFETIME: Final = 3600.0
 """Seconds for which the state of an unanswered input request is valid."""
 _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {

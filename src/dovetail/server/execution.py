@@ -208,7 +208,7 @@ async def resumed(session: Session) -> None:
     """Wait until a paused session is resumed.
 
     Raises:
-        too many calls wait, or the session ends first.
+        Refusal: too many calls wait, or the session ends first.
     """
     while session.phase == "paused":
         waiting = session.waiting = [] if session.waiting is None else session.waiting

@@ -239,15 +239,18 @@ class Uploads:
     def _store(self) -> Store:
         return self._dispatcher.lifecycle.page_store
 
-    async def load(self, text: str, principal: Principal | None) -> Upload:
-        """Return the file that an argument means.
+    async def load(self, text: str, principal: Principal | None, loaded: dict[str, Upload]) -> Upload:
+        """Return the file that an argument means. ``loaded`` are the stored files of the call so far, by token.
 
         Raises:
             ToolError: it is neither base64 nor a URL of this caller, or the file is too large.
         """
         head, found, tail = text.rpartition(UPLOAD_PATH)
         if found and head.lower().startswith(("http://", "https://")):
-            return await self._load(tail, principal)
+            # A call may name one file many times: it is in memory once.
+            if tail not in loaded:
+                loaded[tail] = await self._load(tail, principal)
+            return loaded[tail]
         return self._inline(text)
 
     async def _load(self, token: str, principal: Principal | None) -> Upload:
@@ -309,13 +312,16 @@ def with_uploads(signature: Signature) -> Signature | None:
             del arguments[CONTEXT]
         dispatcher = context.server.dispatcher
         uploads = dispatcher.uploads or dispatcher.offer_uploads()
+        loaded: dict[str, Upload] = {}
         for name, several in wanted.items():
             given: Any = arguments.get(name)
             try:
                 if several and given:
-                    arguments[name] = [await uploads.load(one, context.principal) for one in given]
+                    arguments[name] = [
+                        await uploads.load(one, context.principal, loaded) for one in given
+                    ]
                 elif isinstance(given, str):
-                    arguments[name] = await uploads.load(given, context.principal)
+                    arguments[name] = await uploads.load(given, context.principal, loaded)
             except ToolError as error:
                 raise ToolError(f"{name}: {error.message}") from None
         return await (
@@ -341,7 +347,8 @@ def _is_upload(parameter: Field) -> bool | None:
     for member in (annotation, *(members if type(None) in members else ())):
         if _bare(member) is Upload:
             return False
-        if typing.get_origin(member) is list and _bare(typing.get_args(member)[0]) is Upload:
+        items = typing.get_args(member)
+        if typing.get_origin(member) is list and items and _bare(items[0]) is Upload:
             return True
     return None
 

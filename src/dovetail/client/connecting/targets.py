@@ -11,7 +11,7 @@ a `Server` (any service)       in memory, in this event loop
 ``"unix:/path"``                 a Unix socket
 ``"server.py"``, ``Path(...)``   a Python file: its `Server` is run, or the file itself
 ``{"mcpServers": …}``          all of them as one, in memory
-an `Connector`                    whatever it opens: a transport of your own
+a `Connector`                  whatever it opens: a transport of your own
 =============================  ====================================================================
 """
 
