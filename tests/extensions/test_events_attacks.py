@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, DovetailError, Principal, Server
+from dovetail import Client, Context, DovetailError, Principal, Server
 from dovetail.extensions import Event, EventBatch, Events, EventsClient, Extension, WebhookReceiver, Webhooks
 from dovetail.extensions.events.webhook_signatures import new_secret, secret_bytes, signed_headers
+from dovetail.model.meta import SUBSCRIPTION_ID
 from dovetail.stores import RedisStore
 from tests.support.aio import run
 from tests.support.certificates import Authority
@@ -83,6 +84,22 @@ async def test_an_answer_that_makes_no_sense_is_an_error_of_the_program(answer: 
     async with Client(hostile(poll=reply), extensions=[events]):
         with pytest.raises(DovetailError):
             await events.subscribe(NAME, delivery="poll").__aenter__()
+
+
+@run
+async def test_a_confirmation_with_an_id_that_is_none_is_not_taken_for_that_of_a_stream() -> None:
+    async def stream(params: dict[str, Any], ctx: Context) -> dict[str, Any]:
+        for id in ([], {}, None, 1.5, ctx.request_id):
+            meta = {SUBSCRIPTION_ID: id}
+            await ctx.notify(
+                "notifications/events/active", {"cursor": "x", "truncated": False, "_meta": meta}
+            )
+        await asyncio.Event().wait()
+        return {}
+
+    events = EventsClient(silence=5.0)
+    async with Client(hostile(stream=stream), extensions=[events]), events.subscribe(NAME, delivery="push"):
+        assert len(events.streams) == 1
 
 
 @run

@@ -15,7 +15,7 @@ from dovetail.extensions.events.event_types import EventType, EventTypeOptions
 from dovetail.stores import MemoryStore, SqliteStore
 from tests.support.aio import run
 from tests.support.events import NAME, Filter, Incident, build, numbers, poll, refused, tokens
-from tests.support.waiting import until
+from tests.support.waiting import turns, until
 from tests.support.web import Web, served
 
 
@@ -339,6 +339,19 @@ async def test_what_is_emitted_is_checked() -> None:
         for id in ("", "a b", "x" * 300, "ü", "a\r\nb"):
             with pytest.raises(ValueError, match="the id of an event"):
                 await incidents.emit(Incident(1), id=id)
+        for timestamp in (1_800_000_000_000.0, float("nan"), float("inf"), -1e18):
+            with pytest.raises(ValueError, match="a Unix time in seconds"):
+                await incidents.emit(Incident(1), timestamp=timestamp)
+
+
+@run
+async def test_an_age_of_any_size_is_read() -> None:
+    server, _, incidents = build()
+    async with Client(server) as client:
+        start = (await poll(client))["cursor"]
+        await incidents.emit(Incident(1))
+        assert numbers(await poll(client, start, maxAgeMs=10**400)) == [1]
+        assert numbers(await poll(client, start, maxAgeMs=-(10**400))) == []
 
 
 async def fill(big: EventType) -> None:
@@ -440,6 +453,35 @@ async def test_leases_are_bounded_and_a_hook_that_fails_refuses_the_poll() -> No
         code, data = await refused(poll(client, arguments={"severity": "3"}))
         assert (code, data["limit"], data["max"]) == (-32025, "subscriptions", 2)
         await poll(client, arguments={"severity": "2"})
+
+
+@run
+async def test_a_poll_that_is_cancelled_while_another_calls_the_hook_leaves_no_interest() -> None:
+    called, finish, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hook(arguments: Filter, principal: Principal | None) -> None:
+        called.set()
+        await finish.wait()
+
+    server, events, incidents = build(
+        {"on_subscribe": hook, "on_unsubscribe": lambda arguments, principal: ended.set()}
+    )
+    async with server.running():
+        interests, subscriber = events.interests, incidents.subscriber({}, None)
+
+        async def hold() -> None:
+            async with interests.hold(subscriber):
+                pass
+
+        first = asyncio.create_task(hold())
+        await called.wait()
+        second = asyncio.create_task(hold())
+        await turns(5)
+        first.add_done_callback(lambda _: second.cancel())  # it waits for the end of the hook no more
+        finish.set()
+        await asyncio.wait((first, second))
+        await ended.wait()
+        assert len(interests) == 0
 
 
 # --- registration -----------------------------------------------------------------------------------------------

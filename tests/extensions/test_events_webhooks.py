@@ -1,6 +1,7 @@
 """Webhooks: verification, signatures, retries, leases, restarts, bounds, and what an attacker could try."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -122,6 +123,8 @@ async def test_the_server_decides_how_long_a_subscription_lasts(authority: Autho
         assert await granted(ttlMs=1) == 60
         assert await granted(ttlMs=-5) == 60
         assert await granted(ttlMs=10**15) == 6000
+        assert await granted(ttlMs=10**400) == 6000
+        assert await granted(ttlMs=-(10**400), maxAgeMs=10**400) == 60
         assert await granted(ttlMs=None) == 6000
 
 
@@ -255,6 +258,34 @@ async def test_an_event_that_fails_does_not_hold_up_the_others_nor_moves_the_cur
         page = await poll(client, again["cursor"])
         assert [event["data"]["number"] for event in page["events"]] == [1, 2, 3]
         assert made["id"] == again["id"]
+
+
+@run
+async def test_an_event_that_hangs_does_not_hide_the_status_of_the_others(authority: Authority) -> None:
+    server, _, incidents = pager(authority, {"retry_delays": (3600.0,)})
+    secret = new_secret()
+    async with endpoint(authority) as hook, connected(server) as client:
+        await subscribe(client, hook.url, secret)
+        hook.status = lambda message: 500 if message["data"]["number"] == 1 else 200
+        await incidents.emit(Incident(1))
+        await hook.got(1)
+
+        async def delivered() -> str | None:
+            await incidents.emit(Incident(2))
+            return (await subscribe(client, hook.url, secret))["deliveryStatus"]["lastDeliveryAt"]
+
+        assert await found(delivered)
+
+
+@run
+async def test_a_record_that_cannot_be_read_does_not_stop_the_others(authority: Authority) -> None:
+    server, _, incidents = pager(authority)
+    folder = f"events-webhook/{hashlib.sha256(b'pager').hexdigest()[:16]}"
+    async with endpoint(authority) as hook, connected(server) as client:
+        await server.lifecycle.state_store.put(f"{folder}/sub_0", b"damaged", ttl=3600.0)
+        await subscribe(client, hook.url)
+        await incidents.emit(Incident(1))
+        await hook.got(1)
 
 
 @run

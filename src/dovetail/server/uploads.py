@@ -317,9 +317,7 @@ def with_uploads(signature: Signature) -> Signature | None:
             given: Any = arguments.get(name)
             try:
                 if several and given:
-                    arguments[name] = [
-                        await uploads.load(one, context.principal, loaded) for one in given
-                    ]
+                    arguments[name] = [await uploads.load(one, context.principal, loaded) for one in given]
                 elif isinstance(given, str):
                     arguments[name] = await uploads.load(given, context.principal, loaded)
             except ToolError as error:

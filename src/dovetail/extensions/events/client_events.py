@@ -150,7 +150,9 @@ class EventsClient(Extension):
     def _hear(self, client: Client, name: str) -> None:
         def heard(news: _News) -> None:
             id = news.meta.get(SUBSCRIPTION_ID, "")
-            found = self.streams.get(id) if isinstance(id, int | str) else None
+            if not isinstance(id, int | str):
+                return  # it is of no request
+            found = self.streams.get(id)
             if found is None and name == "active" and self.unconfirmed is not None:
                 found, self.unconfirmed = self.unconfirmed, None
                 self.streams[id] = found

@@ -13,6 +13,8 @@ EXTENSION: Final = "io.modelcontextprotocol/events"
 SINCE: Final = "2026-07-28"
 """The first revision that has the extension."""
 SUBSCRIPTION_HEADER: Final = "X-MCP-Subscription-Id"
+MAX_MILLISECONDS: Final = 10**13
+"""The longest time that a client can name, some 300 years. JSON has numbers of any size, a float has not."""
 
 NOT_FOUND: Final = -32023
 FORBIDDEN: Final = -32024
@@ -122,6 +124,11 @@ class SubscribeEventsResult(Struct, rename="camel", kw_only=True):
 def iso(moment: float) -> str:
     """Write a Unix time as ISO 8601 in UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def seconds_of(milliseconds: int) -> float:
+    """Return a time that a client has named, in seconds."""
+    return min(max(0, milliseconds), MAX_MILLISECONDS) / 1000
 
 
 def unix(text: str) -> float:

@@ -18,7 +18,7 @@ from ...errors import ProtocolError, RegistrationError, StateError
 from ...server.registry.component_options import check, read_rights
 from ...server.signatures.annotation_schemas import Schemas
 from ...server.signatures.plain_types import encode
-from .event_model import DeliveryMode, EventDefinition, event_not_found, forbidden
+from .event_model import DeliveryMode, EventDefinition, event_not_found, forbidden, iso
 
 if TYPE_CHECKING:
     from .event_feeds import EventFeed
@@ -182,13 +182,15 @@ class EventType:
 
         Raises:
             StateError: the type has a source, or belongs to no server.
-            ValueError: the data does not fit ``payload``, or is too large.
+            ValueError: the data does not fit ``payload`` or is too large, or ``timestamp`` is no Unix time in seconds.
             StoreFull: the store is full.
         """
         if self.source is not None:
             raise StateError(f"the events of {self.name!r} come from its source: it cannot be emitted")
         feed = self.feed
         written = self.write(data)
+        if timestamp is not None:
+            _check_time(timestamp)
         id = f"evt_{os.urandom(12).hex()}" if id is None else checked_id(id)
         await feed.record(id, timestamp, written)
         return id
@@ -268,6 +270,14 @@ def checked_id(id: str) -> str:
     if not _EVENT_ID.fullmatch(id):
         raise ValueError(f"the id of an event has 1 to 256 visible ASCII characters, not {id!r}")
     return id
+
+
+def _check_time(timestamp: float) -> None:
+    """Check the time of an event: one that cannot be written would fail every reader of the log."""
+    try:
+        iso(timestamp)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(f"the timestamp of an event is a Unix time in seconds, not {timestamp!r}") from None
 
 
 def _typed(annotation: Any, default: dict[str, Any]) -> tuple[dict[str, Any], Callable[[bytes | Raw], Any]]:

@@ -97,8 +97,11 @@ class Interests:
             found.count += 1  # it must not end while the hook runs
             try:
                 await asyncio.shield(found.ready)
-            finally:
+            except BaseException:
                 found.count -= 1
+                self._leave_unused(found)
+                raise
+            found.count -= 1
             return found
         own = max(1, self._maximum // PRINCIPAL_PART)
         who = subscriber.key[1]

@@ -37,6 +37,7 @@ from .event_model import (
     event_not_found,
     exhausted,
     forbidden,
+    seconds_of,
     unsupported,
 )
 from .event_types import EventSubscriber, EventType, EventTypeOptions
@@ -245,7 +246,7 @@ class Events(Extension):
         assert self.interests is not None
         await self.interests.lease(subscriber)
         page = await subscriber.type.feed.read(
-            subscriber, params.cursor, min(limit, MAX_POLLED_EVENTS), max_age=_seconds(params.max_age_ms)
+            subscriber, params.cursor, min(limit, MAX_POLLED_EVENTS), max_age=_max_age(params)
         )
         for event in page.events:
             event.cursor = None  # the result has it
@@ -265,7 +266,7 @@ class Events(Extension):
                 stream = PushStream(
                     subscriber, ctx, heartbeat=self._heartbeat, clock=self._server_dispatcher.clock
                 )
-                return await stream.run(params.cursor, _seconds(params.max_age_ms))
+                return await stream.run(params.cursor, _max_age(params))
 
     async def _subscribe(self, params: SubscribeEventsParams, ctx: Context) -> SubscribeEventsResult:
         subscriber = self._webhook_subscriber(params, ctx)
@@ -322,5 +323,5 @@ class Events(Extension):
                 del open[owner]
 
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else max(0, milliseconds) / 1000
+def _max_age(params: SubscriptionParams) -> float | None:
+    return None if params.max_age_ms is None else seconds_of(params.max_age_ms)

@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ...core.principal import Principal
 from ...errors import DovetailError, ProtocolError
-from ...stores.base import SCAN_PAGE, Store, StoreError, StoreFull
+from ...stores.base import SCAN_PAGE, Store, StoreError, StoreFull, StoreUnreadable
 from ...stores.quotas import Quota, quota_owner, release, renew
 from ...stores.versioned_records import VersionedRecords
 from ...wire.seal import bind
@@ -35,6 +35,7 @@ from .event_model import (
     event_not_found,
     exhausted,
     iso,
+    seconds_of,
     subscription_not_found,
 )
 from .event_types import EventSubscriber, EventType
@@ -146,7 +147,7 @@ class WebhookSubscriptions:
         self.sender.check(address.url)
         id, now = self._id(subscriber, address.url), self.clock()
         lifetime = self._lifetime(params.ttl_ms)
-        max_age = None if params.max_age_ms is None else max(0, params.max_age_ms) / 1000
+        max_age = None if params.max_age_ms is None else seconds_of(params.max_age_ms)
         existing = await self.load(id)
         if existing is not None:
             return await self._refresh(existing, subscriber, address.secret, now + lifetime)
@@ -251,9 +252,9 @@ class WebhookSubscriptions:
         options = self.options
         if ttl_ms is UNSET:
             return options.default_ttl
-        return (
-            options.max_ttl if ttl_ms is None else min(max(ttl_ms / 1000, options.min_ttl), options.max_ttl)
-        )
+        if ttl_ms is None:
+            return options.max_ttl
+        return min(max(seconds_of(ttl_ms), options.min_ttl), options.max_ttl)
 
     def share(self, principal: Principal) -> asyncio.Semaphore:
         """The requests that the endpoints of one principal may keep busy. Slow ones must not delay the others."""
@@ -405,7 +406,12 @@ class WebhookSubscriptions:
             for key, value in page:
                 id = key.rpartition("/")[2]
                 if id not in self._workers:
-                    worker = WebhookWorker(self, _records.decode(value))
+                    try:
+                        record = _records.decode(value)
+                    except StoreUnreadable as error:
+                        log.warning("the webhook %s is not delivered: %s", id, error)
+                        continue
+                    worker = WebhookWorker(self, record)
                     task = asyncio.create_task(worker.run(), name=f"dovetail-webhook-{id}")
                     self._workers[id] = (worker, task)
                     task.add_done_callback(partial(self._ended, id))

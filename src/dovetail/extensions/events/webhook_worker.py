@@ -54,7 +54,7 @@ class WebhookWorker:
         self._pending: deque[_Delivery] = deque()
         self._woken = asyncio.Event()
         self._progress = False
-        """Whether the record has to be written."""
+        """Whether the record has to be written: the position or the outcome of a delivery is new."""
 
     def wake(self) -> None:
         """The record has changed."""
@@ -158,6 +158,7 @@ class WebhookWorker:
         """Deliver one event, or give it up."""
         failure = await self._try(event.event_id, lambda: webhook_body(event, self._cursor))
         record, now = self._record, self._all.clock()
+        self._progress = True
         if failure is None:
             record.failures, record.last_error, record.failed_since, record.last_delivery_at = (
                 0,
