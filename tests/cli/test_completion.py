@@ -97,6 +97,8 @@ def test_names_of_tools_and_arguments_come_from_the_server(
         ["call", "nothing.py", ""],
         ["call", "--no-option", "server.py", ""],
         ["call", "--revision", "nonsense", "server.py", ""],
+        ["call", "server.py", "--timeout", ""],
+        ["call", "server.py", "--timeout", "soon", ""],
         ["call", ""],
         ["call", "server.py", "unknown", ""],
     ],
@@ -115,6 +117,32 @@ def test_bash_gets_what_follows_the_last_word_break(server: Path, capsys: pytest
     assert capsys.readouterr().out == "folder\n"
     assert main(["completion", "--line", "dovetail call 'server.py fi"]) == 0
     assert capsys.readouterr().out == ""
+
+
+HOSTILE = """
+from typing import Literal
+from dovetail import Server
+server = Server("hostile")
+
+@server.tool
+def pick(of: Literal["a b", "$(touch owned)", "é;`touch owned`", "two\\nlines"]) -> str:
+    return of
+"""
+
+
+def test_words_of_a_server_are_no_commands_of_the_shell(
+    server: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (server / "server.py").write_text(HOSTILE)
+    assert main(["completion", "--line", "dovetail call server.py pick of="]) == 0
+    offered = capsys.readouterr().out.splitlines()
+    assert offered == [r"a\ b", r"\$\(touch\ owned\)", r"é\;\`touch\ owned\`"]
+    if shutil.which("bash"):
+        done = subprocess.run(
+            ["bash", "-c", "printf '%s,' " + " ".join(offered)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "a b,$(touch owned),é;`touch owned`,"
+    assert not (server / "owned").exists()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")

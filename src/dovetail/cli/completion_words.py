@@ -7,7 +7,9 @@ where their commands were confirmed before.
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
+from argparse import ArgumentError
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -25,10 +27,15 @@ COMPLETION_SECONDS: Final = 5.0
 """The longest that a shell waits for a server."""
 _WORD_BREAKS: Final = ":="
 """Characters at which bash splits words: it replaces only what follows the last one."""
+_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
+"""Characters that a shell may interpret."""
 
 
 def of_line(line: str) -> list[str]:
-    """Return what can follow ``line`` in bash: the rest of the current word after its last word break."""
+    """Return what can follow ``line`` in bash: the rest of the current word after its last word break.
+
+    Bash inserts it as it is, so characters that it would interpret are escaped.
+    """
     try:
         words = shlex.split(line)[1:]
     except ValueError:  # an open quote
@@ -36,7 +43,7 @@ def of_line(line: str) -> list[str]:
     if not line or line[-1].isspace():
         words.append("")
     typed = max(words[-1].rfind(mark) for mark in _WORD_BREAKS) + 1
-    return [one[typed:] for one in of_words(words)]
+    return [_SPECIAL.sub(r"\\\g<0>", one[typed:]) for one in of_words(words) if one.isprintable()]
 
 
 def of_words(words: Sequence[str]) -> list[str]:
@@ -54,7 +61,7 @@ def of_words(words: Sequence[str]) -> list[str]:
         # A shell that completes a word opens no browser: stored tokens are used, and a login is not begun.
         client = client_of(options, auth=OAuth(open_browser=None) if auth == "oauth" else auth)
         found = asyncio.run(_offered(command, client, options.rest))
-    except (DovetailError, ValueError, TypeError, OSError, TimeoutError, SystemExit):
+    except (DovetailError, ArgumentError, ValueError, TypeError, OSError, TimeoutError, SystemExit):
         return []
     return [one for one in found if one.startswith(current)]
 

@@ -182,7 +182,7 @@ class EventType:
 
         Raises:
             StateError: the type has a source, or belongs to no server.
-            ValueError: the data does not fit ``payload`` or is too large, or ``timestamp`` is no Unix time in seconds.
+            ValueError: the data does not fit ``payload`` or is too large, or ``timestamp`` is not in seconds.
             StoreFull: the store is full.
         """
         if self.source is not None:
