@@ -159,6 +159,8 @@ class TransportError(DovetailError):
 
     stderr = ""
     """The last stderr output of a child process; it is part of the message."""
+    exit_status = ""
+    """How a child process ended, for example "exited with status 3"; empty if it did not."""
 
     def __init__(self, message: str | None = None, *, cause: str = "closed") -> None:
         super().__init__(message)

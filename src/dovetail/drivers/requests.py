@@ -304,7 +304,7 @@ class Requests:
 
     def _lost(self, reason: TransportError, *, sent: bool) -> SessionLost:
         lost = SessionLost(reason.message, cause=reason.cause, maybe_executed=sent)
-        lost.stderr = reason.stderr
+        lost.stderr, lost.exit_status = reason.stderr, reason.exit_status
         return lost
 
     def _give_up(self, sent: OutgoingRequest, reason: BaseException) -> DovetailError | None:

@@ -59,6 +59,7 @@ from ..wire.codec import decoder_for
 from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS, CustomParams, Method, Reader, result_type_of
 from ..wire.unknown_fields import encode_with_original, has_unknown, original_meta, without_original
+from .upstream_failures import cause_of
 
 if TYPE_CHECKING:
     from .suspended_calls import SuspendedCall
@@ -255,7 +256,7 @@ class ForwardedCall:
         except (TransportError, RequestTimeout, AuthError, StateError) as error:
             if isinstance(error, RequestTimeout):
                 upstream.abandon()
-            raise _unreachable(error, upstream.name) from error
+            raise _unreachable(error, upstream) from error
         except RemoteProtocolError as error:
             raise _malformed(error, upstream.name) from error
         except ProtocolError as error:
@@ -340,7 +341,7 @@ class ForwardedCall:
             await handle.abandon()
             raise
         except (TransportError, RequestTimeout, StateError) as error:
-            raise _unreachable(error, self.upstream.name) from error
+            raise _unreachable(error, self.upstream) from error
 
     async def _detach(self) -> None:
         """Turn the downstream call into a task, once for concurrent input requests."""
@@ -466,17 +467,18 @@ def _drop_modern_meta(result: Any) -> None:
 
 
 def _unreachable(
-    error: TransportError | RequestTimeout | AuthError | StateError, label: str
+    error: TransportError | RequestTimeout | AuthError | StateError, upstream: Upstream
 ) -> ProtocolError:
+    label = upstream.name
     if isinstance(error, AuthError):
         return no_access(error, label)
     maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
-    # The details contain addresses and commands: log them, but do not send them downstream.
+    # The message contains paths and commands: log it, and send its category downstream.
     log.warning("upstream failed name=%s: %s", label, error.message)
     if isinstance(error, RequestTimeout):
         what = "timed out"
     elif isinstance(error, StateError):
         what = "is not connected"
     else:
-        what = "went away"
+        what = f"went away: {cause_of(error, upstream.target)}"
     return ProtocolError("dependency_failed", f"{label} {what}", data={"maybeExecuted": maybe})

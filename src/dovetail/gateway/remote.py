@@ -35,7 +35,7 @@ from .forwarding import ForwardedCall
 from .providers import ComponentList, LoopError
 from .selectors import Traits
 from .upstream import Upstream
-from .upstream_connections import Sharing, UpstreamConnections, UpstreamOptions
+from .upstream_connections import UNNAMED, Sharing, UpstreamConnections, UpstreamOptions
 
 if TYPE_CHECKING:
     from ..client.client_config import ClientOptions
@@ -83,7 +83,7 @@ class RemoteProvider:
         way = UpstreamOptions(
             target=parsed,
             options=options,
-            name=name or "the upstream server",
+            name=name or UNNAMED,
             mark=self._mark,
             sharing=connections,
             timeout=timeout,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from .. import model as m
 from ..client import Client
+from ..client.connecting.targets import Target
 from ..core.channel import Call
 from ..core.subscription_hub import PublishedChange
 from ..errors import NAME_ECHO, ProtocolError, RegistrationError
@@ -86,7 +87,7 @@ class Upstream:
 
     def __init__(
         self,
-        target: Any,
+        target: Target,
         options: ClientOptions,
         *,
         name: str,
@@ -97,7 +98,7 @@ class Upstream:
         added: Mapping[str, Method],
         mark: str,
     ) -> None:
-        self.name, self.mark = name, mark
+        self.target, self.name, self.mark = target, name, mark
         """The name in messages to downstream clients."""
         self.plain = options.get("dialect", "official") == "official"
         """Whether results may be forwarded unchanged: the upstream uses no other dialect."""

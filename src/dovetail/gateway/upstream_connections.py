@@ -29,11 +29,14 @@ from ..wire.methods import Method
 from .forwarding import no_access
 from .suspended_calls import SuspendedCalls
 from .upstream import Upstream
+from .upstream_failures import cause_of, displayed_target
 
 RETIRED_SECONDS: Final = 30.0
 """Seconds that calls on a replaced connection may still run."""
 
 
+UNNAMED: Final = "the upstream server"
+"""The name of an upstream without a name."""
 Sharing = Literal["auto", "principal", "session"]
 """Which sessions share a connection: those of one principal, or none. "auto": "session" if the server is legacy."""
 Key = tuple[Any, ...]
@@ -68,6 +71,11 @@ class UpstreamOptions(Struct, frozen=True, kw_only=True):
     forward_headers: frozenset[str]
     added: Mapping[str, Method]
     """Extension methods that are forwarded."""
+
+    @property
+    def place(self) -> str:
+        """The name of the upstream for the client that gets an error; without a name its address or command."""
+        return f"{UNNAMED} {displayed_target(self.target)}" if self.name == UNNAMED else self.name
 
     @property
     def exchange(self) -> TokenExchange | None:
@@ -144,7 +152,7 @@ class UpstreamConnections:
         except DovetailError as error:
             if call.principal is None:
                 self._down(error)
-            text = f"{way.name} cannot be reached"
+            text = f"{way.place} cannot be reached: {cause_of(error, way.target)}"
             raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False}) from error
 
     def _key(self, caller: Caller) -> Key:
@@ -209,7 +217,7 @@ class UpstreamConnections:
         made = Upstream(
             way.target,
             {**way.options, "auth": auth},
-            name=way.name,
+            name=way.place,
             held=self.held,
             tell=self._telling(caller),
             timeout=way.timeout,

@@ -280,6 +280,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         stderr = last[-MAX_STDERR_SHOWN:]
         error = TransportError(f"{self._name} {how}{_QUOTED if stderr else ''}{stderr}", cause="eof")
         error.stderr = stderr
+        error.exit_status = "" if status is None else _exit_status(status)
         self.finish(error)
 
 
@@ -305,6 +306,10 @@ def _status(code: int) -> str:
         return f"signal {signal.Signals(-code).name}"
     except ValueError:
         return f"signal {-code}"
+
+
+def _exit_status(code: int) -> str:
+    return f"exited with status {code}" if code >= 0 else f"ended by {_status(code)}"
 
 
 def _copy_to_stderr(data: bytes) -> None:
