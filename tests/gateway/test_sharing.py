@@ -100,7 +100,9 @@ async def test_each_client_gets_its_own_input_requests_and_log_messages(front: s
             result = await client.call_tool("ask", {"name": name}, check=False)
             assert set(logs) <= {f"asking {name}"}
             if front == "2026-07-28" != back:  # clients without a session or principal: the owner is unknown
-                assert "several clients" in result.text
+                assert "several clients share this connection" in result.text
+                for advice in ("authenticate", "--per-session", "an upstream of 2026-07-28"):
+                    assert advice in result.text
             else:
                 assert result.text == f"{name}: I am {name}"
 

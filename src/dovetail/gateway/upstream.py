@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.gateway")
 
+_SHARED: Final = (
+    "several clients share this connection; authenticate the clients, let clients with sessions (before 2026-07-28) "
+    'connect with connections="session" (--per-session), or use an upstream of 2026-07-28'
+)
 LATE_SECONDS: Final = 30.0
 """Seconds after a call was given up, in which a legacy server may still ask something for it."""
 
@@ -289,7 +293,7 @@ class Upstream:
         passing = self._whose()
         if passing is None:
             many = (
-                "several clients share this connection"
+                _SHARED
                 if len(self.active) > 1
                 else "a call was given up a moment ago"
                 if self.active
