@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -182,6 +183,15 @@ async def by_tasks_create(peer: Peer, tool: str, arguments: dict[str, Any]) -> O
     return Outcome(found)
 
 
+async def in_process(peer: Peer, tool: str, arguments: dict[str, Any]) -> Outcome:
+    """`Server.call_tool`: the program that runs the server calls, not a client."""
+    try:
+        result = await peer.server.call_tool(tool, arguments, principal=peer.principal)
+    except (ProtocolError, Refusal) as error:
+        return Outcome({"error": {"code": error.code, "message": error.message}})
+    return Outcome({"result": msgspec.to_builtins(result)})
+
+
 class Way:
     def __init__(
         self,
@@ -225,6 +235,10 @@ def gateway(home: Server) -> Server:
 
 WAYS = {
     "tools/call": Way(plainly),
+    "in process": Way(in_process, (MODERN,)),
+    "in process, mounted": Way(
+        lambda peer, tool, arguments: in_process(peer, f"far_{tool}", arguments), (MODERN,), around=mounting
+    ),
     "name@version": Way(with_version, versions=True),
     "search": Way(by_search, around=searching),
     "transform": Way(renamed, around=transformed),
