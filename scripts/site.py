@@ -56,7 +56,7 @@ MEDIA = ("Audio", "File", "Image")
 INTERNAL = frozenset(
     {f"{kind}.{name}" for kind in QUESTIONS for name in ("read", "request", "rewritten")}
     | {f"{kind}.{name}" for kind in MEDIA for name in ("encoded", "content", "contents")}
-    | {"Client.forward", "Client.keep_unknown", "check_kinds"}
+    | {"Client.forward", "Client.keep_unknown", "check_choice", "check_kinds"}
 )
 """Names for other parts of Dovetail, which the reference leaves out."""
 PICTURE = re.compile(r"<!-- picture (\w+): ([^>]*) -->")

@@ -241,7 +241,7 @@ def test_a_type_checker_refuses_a_session_that_may_not_be_there() -> None:
 
 @run
 async def test_a_level_that_there_is_not_is_said_to_the_author() -> None:
-    with pytest.raises(ValueError, match="a log level is one of debug, info"):
+    with pytest.raises(ValueError, match="log_level is one of debug, info"):
         Server("x", log_level="loud")  # pyright: ignore[reportArgumentType]
     server, said = Server("x"), list[str]()
 

@@ -21,6 +21,7 @@ from ..drivers.clock import Clock, LoopClock
 from ..drivers.middleware_chain import Middleware, Wrapper
 from ..model import Implementation
 from ..settings import Limits, Reconnect, Timeouts, check_kinds
+from ..settings.parameter_kinds import Kind, Several
 from ..version import __version__
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import limits_of
@@ -310,7 +311,8 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "discovery_timeout": _SECONDS,
     "ping_interval": _SECONDS,
     "server_cache": (ServerCache, "ServerCache()"),
-    "middleware": (Sequence, "a list of middleware"),
+    "clock": (Clock, "an object with the methods of a Clock"),
+    "middleware": (Several, "a list of middleware"),
     "extensions": ((list, tuple), "a list of extensions"),
 }
 _ROOTS = (("on_roots", list), ("on_roots", tuple))
@@ -335,8 +337,10 @@ def _observed(
 def _read_contract(contract: Any) -> Contract | None:
     if contract is None:
         return None
-    from ..manifest.contract import contract_of  # imported only with a contract
+    from ..manifest.contract import Contract, contract_of  # imported only with a contract
 
+    kind: Kind = ((str, os.PathLike, Contract), "the path of a lock file, or a Contract")
+    check_kinds({"contract": kind}, {"contract": contract})
     return contract_of(contract)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Measures timeouts and delays. Times are seconds from an arbitrary starting point."""
 

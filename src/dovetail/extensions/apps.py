@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from ..errors import RegistrationError
@@ -34,6 +34,8 @@ from ..server.server import Server
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
+from ..settings import check_kinds
+from ..settings.parameter_kinds import MAPPING, NAMES, PATH, TEXT, Kind, or_none
 from .extension import Extension
 
 if TYPE_CHECKING:
@@ -47,6 +49,17 @@ _PERMISSIONS: Final = ("camera", "microphone", "geolocation", "clipboardWrite")
 _ORIGIN: Final = re.compile(r"(https|wss|http|ws)://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 """Origins allowed in a Content-Security-Policy: without characters that could start another directive."""
 Visibility = Sequence[Literal["model", "app"]]
+_APP_KINDS: Final[Mapping[str, Kind]] = {
+    "html": or_none(TEXT),
+    "file": or_none(PATH),
+    "uri": or_none(TEXT),
+    "csp": MAPPING,
+    "permissions": NAMES,
+    "domain": or_none(TEXT),
+    "prefers_border": (bool | None, "True, False or None"),
+    "visibility": NAMES,
+    "fallback": or_none((str | Callable, "a string or a function")),
+}
 
 
 class App(Struct, frozen=True, kw_only=True):
@@ -71,6 +84,9 @@ class App(Struct, frozen=True, kw_only=True):
     """Whether the model, the page, or both can call the tool."""
     fallback: str | Callable[[Any], str] | None = None
     """The text for clients without apps, or a function from the result of the tool to this text."""
+
+    def __post_init__(self) -> None:
+        check_kinds(_APP_KINDS, structs.asdict(self))
 
     def meta(self) -> dict[str, Any]:
         """The ``_meta`` of the page's resource."""

@@ -23,6 +23,8 @@ from msgspec import UNSET
 
 from ..core.route_handlers import RouteRequest, RouteResponse
 from ..errors import RegistrationError, StateError
+from ..settings import check_kinds
+from ..settings.parameter_kinds import FLAG, MAPPING, TEXT, WHOLE, Several, or_none
 from ..transports.loopback import is_loopback
 from .extension import Extension
 
@@ -86,6 +88,22 @@ class ServerCard(Extension):
         Raises:
             RegistrationError: a value is not valid.
         """
+        check_kinds(
+            {
+                "name": TEXT,
+                "url": TEXT,
+                "description": or_none(TEXT),
+                "repository": or_none(MAPPING),
+                "headers": (Several, "a list of headers"),
+                "sse_url": or_none(TEXT),
+                "path": or_none(TEXT),
+                "catalog": FLAG,
+                "entries": (Several, "a list of entries"),
+                "max_age": WHOLE,
+                "meta": or_none(MAPPING),
+            },
+            locals(),
+        )
         super().__init__()
         if not _NAME.fullmatch(name) or not 3 <= len(name) <= 200:
             raise RegistrationError(

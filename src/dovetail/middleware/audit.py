@@ -24,13 +24,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import NAME_ECHO, STORE_FULL_MS, DovetailError, ProtocolError
+from ..settings import check_choice, check_kinds
+from ..settings.parameter_kinds import CLOCK, NAMES, PATH, WHOLE, or_none
 from .call_outcome import code_of, created_task, of_error, of_result
 from .sensitive_data import one_line, redacted
 
@@ -80,6 +82,19 @@ class Audit(Middleware):
                 record.
             methods: The requests to write; by default tool calls, resource reads, prompts and ``initialize``.
         """
+        check_kinds(
+            {
+                "path": PATH,
+                "checkpoint": WHOLE,
+                "key": (str | bytes | None, "a string or bytes, or None"),
+                "rotate_bytes": WHOLE,
+                "methods": or_none(NAMES),
+                "clock": CLOCK,
+            },
+            locals(),
+        )
+        check_choice("arguments", arguments, get_args(Arguments))
+        check_choice("on_full", on_full, ("refuse", "continue"))
         self.path = self._given = Path(path)
         self._checkpoint, self._rotate, self._arguments, self._clock = (
             checkpoint,

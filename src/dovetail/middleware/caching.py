@@ -17,6 +17,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
 from ..server.registry.tool_versions import asked_for, joined
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, NAMES, SECONDS, WHOLE, or_none
 from ..stores.quotas import client_key
 from .call_outcome import of_result
 
@@ -64,6 +66,16 @@ class Caching(Middleware):
             max_entries: Results in the cache; the oldest is removed to make room.
             max_bytes: Bytes in the cache; the oldest results are removed to make room.
         """
+        check_kinds(
+            {
+                "ttl": SECONDS,
+                "tools": or_none(NAMES),
+                "max_entries": WHOLE,
+                "max_bytes": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         if ttl <= 0:
             raise ValueError(f"ttl must be more than 0 seconds, not {ttl}")
         self._ttl, self._most, self._size, self._clock = ttl, max_entries, max_bytes, clock

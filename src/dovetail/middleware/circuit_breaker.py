@@ -23,6 +23,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request, tool_standing_
 from ..errors import ProtocolError
 from ..model import CallToolResult, GetPromptResult, PaginatedResult, ReadResourceResult
 from ..server import Server
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, SECONDS, WHOLE
 from .call_outcome import of_error, of_result
 from .health import Health
 from .token_bucket import MIN_RETRY_DELAY, TRACKED_NAMES
@@ -80,6 +82,15 @@ class CircuitBreaker(Middleware):
             per: "tool", or a function from a request to the name of an upstream; ``None`` as its result: no
                 circuit.
         """
+        check_kinds(
+            {
+                "failure_threshold": WHOLE,
+                "reset_timeout": SECONDS,
+                "success_threshold": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         if failure_threshold < 1 or success_threshold < 1 or reset_timeout <= 0:
             raise ValueError(
                 "CircuitBreaker needs failure_threshold >= 1, reset_timeout > 0 and success_threshold >= 1"

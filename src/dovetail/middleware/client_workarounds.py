@@ -19,6 +19,8 @@ from msgspec import Struct
 
 from ..drivers.middleware_chain import Middleware, admission_of
 from ..server import Server
+from ..settings import check_kinds
+from ..settings.parameter_kinds import NAMES
 
 
 class Workaround(Struct, frozen=True, kw_only=True):
@@ -86,6 +88,12 @@ class ClientWorkarounds(Middleware):
             names: Names of the workarounds to switch on.
             exclude: Names of workarounds to leave out.
         """
+        check_kinds(
+            {
+                "exclude": NAMES,
+            },
+            locals(),
+        )
         left = frozenset(exclude)
         unknown = {*names, *left} - set(_NAMES)
         if unknown:

@@ -20,6 +20,8 @@ from msgspec import Raw, Struct
 from ..drivers.middleware_chain import Middleware, Next, Request, tool_standing_for
 from ..drivers.semaphore import QueuedSemaphore
 from ..errors import RETRY_AFTER_MS, ProtocolError
+from ..settings import check_kinds
+from ..settings.parameter_kinds import WHOLE, or_none
 from .rate_limit import principal_of
 from .token_bucket import TRACKED_NAMES
 
@@ -63,6 +65,15 @@ class ConcurrencyLimit(Middleware):
             total: Calls that run at the same time.
             queue: Calls that can wait; further calls are refused.
         """
+        check_kinds(
+            {
+                "per_tool": or_none(WHOLE),
+                "per_principal": or_none(WHOLE),
+                "total": or_none(WHOLE),
+                "queue": WHOLE,
+            },
+            locals(),
+        )
         limits = {"principal": per_principal, "tool": per_tool, "total": total}
         self._limits = {scope: most for scope, most in limits.items() if most is not None}
         if not self._limits:

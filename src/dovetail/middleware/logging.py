@@ -15,6 +15,8 @@ from msgspec import UNSET, Raw, Struct
 
 from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import NAME_ECHO
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, FLAG, SECONDS, WHOLE, or_none
 from ..telemetry.terminal_sanitizer import utc_time
 from .call_outcome import code_of, of_error, of_result
 from .sensitive_data import one_line, redacted
@@ -48,6 +50,15 @@ class Logging(Middleware):
             level: The level of the log records.
             logger: The logger that receives them; by default ``dovetail.calls``.
         """
+        check_kinds(
+            {
+                "arguments": FLAG,
+                "json": FLAG,
+                "level": WHOLE,
+                "logger": (logging.Logger | None, "a logger, or None"),
+            },
+            locals(),
+        )
         if logger is None:
             logger = _json_logger() if json else log
         self._arguments, self._json, self._level, self._logger = arguments, json, level, logger
@@ -112,6 +123,13 @@ class Timing(Middleware):
         Args:
             slow_threshold: Seconds above which a request is logged as a warning. ``None``: never.
         """
+        check_kinds(
+            {
+                "slow_threshold": or_none(SECONDS),
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         self._slow, self._clock = slow_threshold, clock
         self._samples: dict[str, deque[float]] = {}
         self._counts: dict[str, int] = {}

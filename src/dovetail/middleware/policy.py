@@ -23,16 +23,12 @@ from ..model import CallToolResult, TextContent
 from ..server import Server
 from ..server.confirmation import Confirmation
 from ..server.input_requests.client_requests import Asking, asking_for
+from ..settings import check_kinds
+from ..settings.parameter_kinds import MAPPING, NAMES, or_none
 from .sensitive_data import one_line, redacted
 
 APPROVAL = "dovetail.approval"
 """The key of the elicitation request that approves a call."""
-
-
-def _names(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str):  # iterating it would give single letters
-        raise TypeError(f"expected a list of names, not the string {given!r}")
-    return tuple(given)
 
 
 class Policy(Middleware):
@@ -61,8 +57,17 @@ class Policy(Middleware):
             arguments: Regular expressions by tool and argument; each named argument must be present and match
                 completely.
         """
-        self._disabled, self._approve = _names(disabled), _names(approve)
-        self._allow = None if allow is None else _names(allow)
+        check_kinds(
+            {
+                "disabled": NAMES,
+                "allow": or_none(NAMES),
+                "approve": NAMES,
+                "arguments": or_none(MAPPING),
+            },
+            locals(),
+        )
+        self._disabled, self._approve = tuple(disabled), tuple(approve)
+        self._allow = None if allow is None else tuple(allow)
         self._arguments = {
             tool: {name: re.compile(pattern) for name, pattern in patterns.items()}
             for tool, patterns in (arguments or {}).items()

@@ -29,6 +29,8 @@ from ..drivers.middleware_chain import (
 )
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
+from ..settings import check_choice, check_kinds
+from ..settings.parameter_kinds import CLOCK, NUMBER, SECONDS, WHOLE, or_none
 from ..stores.quotas import client_key, network_of
 from .shared_rate_limit import SharedBuckets
 from .token_bucket import TRACKED_NAMES, Rate, SlidingWindows, TokenBuckets
@@ -52,6 +54,7 @@ RATE_VIOLATION_PERIOD: Final = 60.0
 CALLS: Final = frozenset({"tools/call"})
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})
 Limited = str | float | Rate | None
+_LIMITED: Final = (str | int | float | Rate | None, "a rate such as '100/s', a number per second, or None")
 
 
 class Rule(Struct, frozen=True):
@@ -168,6 +171,25 @@ class RateLimit(Middleware):
                 never.
             block_threshold: Refusals within one minute after which a client is blocked.
         """
+        check_kinds(
+            {
+                "per_client": _LIMITED,
+                "per_principal": _LIMITED,
+                "per_session": _LIMITED,
+                "per_address": _LIMITED,
+                "per_tool": _LIMITED,
+                "total": _LIMITED,
+                "per_client_calls": _LIMITED,
+                "per_client_subscriptions": _LIMITED,
+                "burst": or_none(NUMBER),
+                "block_period": or_none(SECONDS),
+                "block_threshold": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
+        kinds: dict[str, type[TokenBuckets]] = {"bucket": TokenBuckets, "window": SlidingWindows}
+        check_choice("algorithm", algorithm, kinds)
         scopes: dict[tuple[str, frozenset[str] | None], Limited] = {
             ("client", None): per_client,
             ("principal", None): per_principal,
@@ -178,7 +200,7 @@ class RateLimit(Middleware):
             ("tool", CALLS): per_tool,
             ("total", None): total,
         }
-        self.rules = _rules(scopes, {"bucket": TokenBuckets, "window": SlidingWindows}[algorithm], burst)
+        self.rules = _rules(scopes, kinds[algorithm], burst)
         self._clock, self._block = clock, block_period
         self._violations = TokenBuckets(Rate(block_threshold, RATE_VIOLATION_PERIOD))
         self._blocked: dict[Hashable, float] = {}

@@ -22,6 +22,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import URI_ECHO, ProtocolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, WHOLE
 from ..stores.quotas import client_key
 from ..wire.methods import METHODS
 from .caching import CACHE_BYTES
@@ -57,6 +59,13 @@ class ResponseLimit(Middleware):
             max_bytes: The largest result of a tool, in bytes. The rest of a longer result is served as a
                 resource.
         """
+        check_kinds(
+            {
+                "max_bytes": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         if max_bytes < 2 * LINK_BYTES:
             raise ValueError(f"max_bytes must be at least {2 * LINK_BYTES}, not {max_bytes}")
         self._bytes, self._clock = max_bytes, clock

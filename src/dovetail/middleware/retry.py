@@ -17,6 +17,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..kinds import INTERNAL_ERROR
 from ..server import Server
+from ..settings import check_kinds
+from ..settings.parameter_kinds import FUNCTION, SECONDS, WHOLE
 from .call_outcome import of_error, of_result
 
 RETRY_ATTEMPTS: Final = 3
@@ -49,6 +51,15 @@ class Retry(Middleware):
             max_delay: The longest delay between two attempts, in seconds.
             sleep: The function that waits, for tests.
         """
+        check_kinds(
+            {
+                "attempts": WHOLE,
+                "initial_delay": SECONDS,
+                "max_delay": SECONDS,
+                "sleep": FUNCTION,
+            },
+            locals(),
+        )
         if attempts < 1:
             raise ValueError(f"attempts must be at least 1, not {attempts}")
         self._attempts, self._first, self._longest = attempts, initial_delay, max_delay

@@ -11,6 +11,8 @@ from ..drivers.middleware_chain import Middleware, Next, Request
 from ..errors import ProtocolError, RequestTimeout
 from ..server import Server
 from ..server.execution import HandlerTime, HandlerTimeout, handler_time
+from ..settings import check_kinds
+from ..settings.parameter_kinds import SECONDS
 from .concurrency_limit import WORK
 
 
@@ -26,6 +28,12 @@ class Timeout(Middleware):
         Args:
             seconds: Seconds that a request can run before it is cancelled.
         """
+        check_kinds(
+            {
+                "seconds": SECONDS,
+            },
+            locals(),
+        )
         if seconds <= 0:
             raise ValueError(f"the timeout must be more than 0 seconds, not {seconds}")
         self._seconds = seconds

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast, overload
@@ -27,7 +27,8 @@ from ..model import (
     LoggingLevel,
     ReadResourceResult,
 )
-from ..settings import HttpOptions, Limits, TaskOptions, check_kinds
+from ..settings import HttpOptions, Limits, TaskOptions, check_choice, check_kinds
+from ..settings.parameter_kinds import Several, or_none
 from ..stores.base import Store
 from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.dialect import limits_of
@@ -69,10 +70,10 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "dialect": (str | Dialect, "the name of a dialect"),
     "limits": (Limits | None, "Limits(…)"),
     "http": (HttpOptions | None, "HttpOptions(…)"),
-    "revisions": ((Sequence, type(None)), "a list of revisions"),
-    "icons": ((Sequence, type(None)), "a list of icons"),
+    "revisions": or_none((Several, "a list of revisions")),
+    "icons": or_none((Several, "a list of icons")),
     "seal_keys": ((Keys, Sequence, type(None)), "a secret, or a list of them"),
-    "middleware": (Iterable, "a list of middleware"),
+    "middleware": (Several, "a list of middleware"),
     "extensions": ((list, tuple), "a list of extensions"),
     "tasks": (TaskOptions | None, "TaskOptions(…)"),
     "lifespan": (
@@ -188,7 +189,8 @@ class Server:
             client_workarounds: Whether to serve clients that break the protocol in a known way.
         """
         check_kinds(_KINDS, locals())
-        dialect, _ = dialect_of(dialect), LEVELS[log_level]
+        check_choice("log_level", log_level, LEVELS)
+        dialect = dialect_of(dialect)
         settings = ServerSettings(
             info=_implementation(name, version, icons, (title, description, website_url)),
             instructions=instructions,

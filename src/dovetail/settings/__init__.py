@@ -11,5 +11,6 @@ from .options import Limits as Limits
 from .options import Reconnect as Reconnect
 from .options import TaskOptions as TaskOptions
 from .options import Timeouts as Timeouts
+from .options import check_choice as check_choice
 from .options import check_kinds as check_kinds
 from .options import checked_seconds as checked_seconds

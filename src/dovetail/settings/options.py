@@ -1,17 +1,39 @@
 """Options of servers and clients: one frozen struct for each subject, with safe defaults."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .parameter_kinds import FUNCTION, NAMES, Kind, or_none
 
-def check_kinds(kinds: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) -> None:
-    """Check the types of parameters; raises TypeError with the accepted type."""
+_NUMERIC: Final = (int, int | float, int | None, int | float | None)
+_SECRET: Final = ("secret", "key", "token")
+"""Parts of the names of parameters whose values are never shown."""
+
+
+def check_kinds(kinds: Mapping[str, Kind], given: Mapping[str, Any]) -> None:
+    """Check the types of parameters.
+
+    Raises:
+        TypeError: a value has the wrong type. The message has the name of the parameter and the accepted type.
+    """
     for name, (kind, what) in kinds.items():
-        if name in given and not isinstance(given[name], kind):
-            raise TypeError(f"{name} is {what}, not {given[name]!r}")
+        if name not in given:
+            continue
+        value = given[name]
+        if not isinstance(value, kind) or (type(value) is bool and kind in _NUMERIC):
+            hidden = not isinstance(value, int | float | None) and any(part in name for part in _SECRET)
+            shown = f"a value of the type {type(value).__name__}" if hidden else repr(value)
+            raise TypeError(f"{name} is {what}, not {shown}")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Check that a parameter has one of several values. Raises: ValueError."""
+    several = tuple(choices)
+    if value not in several:
+        raise ValueError(f"{name} is one of {', '.join(several)}, not {value!r}")
 
 
 def checked_seconds(name: str, value: Any) -> float:
@@ -28,7 +50,7 @@ def checked_seconds(name: str, value: Any) -> float:
     return value
 
 
-_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {
+_OPTION_KINDS: Final[Mapping[Any, Kind]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
     int | None: (int | None, "a whole number, or None"),
@@ -36,6 +58,9 @@ _NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {
     bool: (bool, "True or False"),
     str: (str, "a string"),
     str | None: (str | None, "a string, or None"),
+    bool | str: (bool | str, "True, False or a string"),
+    tuple[str, ...]: NAMES,
+    Callable[[Mapping[str, Any]], Any] | None: or_none(FUNCTION),
 }
 
 
@@ -44,9 +69,9 @@ class Options(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name, annotation in type(self).__annotations__.items():
-            kind, what = _NUMBERS.get(annotation, (object, ""))
+            kind, what = _OPTION_KINDS.get(annotation, (object, ""))
             value: Any = getattr(self, name)
-            if not isinstance(value, kind) or (type(value) is bool and annotation is not bool and what):
+            if not isinstance(value, kind) or (type(value) is bool and kind in _NUMERIC):
                 raise TypeError(f"{name} of {type(self).__name__} is {what}, not {value!r}")
 
 
@@ -152,10 +177,10 @@ class Timeouts(Struct, frozen=True):
     """Seconds from sending the request to its response."""
 
     def __post_init__(self) -> None:
-        limits: tuple[Any, ...] = (self.connect, self.idle, self.total)
-        for limit in limits:
+        limits: dict[str, Any] = {"connect": self.connect, "idle": self.idle, "total": self.total}
+        for name, limit in limits.items():
             if limit is not None and not (isinstance(limit, int | float) and limit >= 0):
-                raise ValueError(f"a limit is a number of seconds, 0 or more, or None, not {limit!r}")
+                raise ValueError(f"{name} is a number of seconds, 0 or more, or None, not {limit!r}")
 
 
 class Reconnect(Options, frozen=True, kw_only=True):

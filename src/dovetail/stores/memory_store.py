@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, WHOLE
 from .base import SCAN_PAGE, MessageCallback, StoreFull, entry_name, split
 from .topic_listeners import TopicListeners
 
@@ -47,6 +49,14 @@ class MemoryStore:
             max_entries: Keys in the store; a further key is refused.
             max_bytes: Bytes of all values in the store; further bytes are refused.
         """
+        check_kinds(
+            {
+                "max_entries": WHOLE,
+                "max_bytes": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         self.max_entries = max_entries
         self.max_bytes = max_bytes
         self._clock = clock

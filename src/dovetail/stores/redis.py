@@ -19,6 +19,8 @@ from urllib.parse import unquote
 
 from ..errors import DovetailError
 from ..extras import missing
+from ..settings import check_kinds
+from ..settings.parameter_kinds import SECONDS, TEXT
 from . import redis_scripts as scripts
 from .base import (
     GAP,
@@ -73,6 +75,14 @@ class RedisStore:
             prefix: The prefix of all keys.
             timeout: Seconds to connect, and seconds for one command. Retries end after twice that.
         """
+        check_kinds(
+            {
+                "url": TEXT,
+                "prefix": TEXT,
+                "timeout": SECONDS,
+            },
+            locals(),
+        )
         if "{" in prefix:
             raise ValueError("prefix must not contain braces: Redis Cluster uses them for hash tags")
         self.url = self._url = _validated(url)

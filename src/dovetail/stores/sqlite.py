@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ..settings import check_kinds
+from ..settings.parameter_kinds import CLOCK, FLAG, PATH, SECONDS, WHOLE
 from .base import SCAN_PAGE, MessageCallback, StoreFull, StoreUnavailable, StoreUnreadable, entry_name, split
 from .pubsub import PubSub
 from .sqlite_writer import SqliteWriter, is_locked, store_error
@@ -70,6 +72,16 @@ class SqliteStore:
             durable: Whether each write waits until it survives a power failure.
             busy_timeout: Seconds to wait while another process writes.
         """
+        check_kinds(
+            {
+                "path": PATH,
+                "max_bytes": WHOLE,
+                "durable": FLAG,
+                "busy_timeout": SECONDS,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         self.path = Path(path)
         self.max_bytes = max_bytes
         self.max_entries = sys.maxsize  # only bytes are limited

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+from ...settings import check_kinds
+from ...settings.parameter_kinds import FLAG, SCOPES, TEXT, or_none
 from ..core.grants import Credentials, EnterpriseAssertion, Workload
 from ..core.registration import PRIVATE_KEY, SECRET_BASIC, Identity
 from .authorizer import Authorizer
-from .storage import TokenStorage
+from .storage import STORAGE, TokenStorage
+
+_TOKEN: Final = (str | Callable, "a string, or a function that returns one")
 
 
 class ClientCredentials(Authorizer):
@@ -42,6 +46,19 @@ class ClientCredentials(Authorizer):
             issuer: The issuer to which these credentials belong. Other issuers never receive them.
             allow_private: Whether a public server can name an authorization server in a private network.
         """
+        check_kinds(
+            {
+                "client_id": TEXT,
+                "client_secret": or_none(TEXT),
+                "private_key": (str | bytes | None, "a private key in PEM, or None"),
+                "algorithm": TEXT,
+                "scopes": or_none(SCOPES),
+                "store": STORAGE,
+                "issuer": or_none(TEXT),
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         if (client_secret is None) == (private_key is None):
             raise ValueError("give either client_secret or private_key")
         signer = None
@@ -85,6 +102,17 @@ class WorkloadIdentity(Authorizer):
             issuer: The issuer to which these credentials belong. Other issuers never receive them.
             allow_private: Whether a public server can name an authorization server in a private network.
         """
+        check_kinds(
+            {
+                "token": _TOKEN,
+                "client_id": TEXT,
+                "scopes": or_none(SCOPES),
+                "store": STORAGE,
+                "issuer": or_none(TEXT),
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         super().__init__(
             Workload(Identity(client_id=client_id, issuer=issuer), _source(token)),
             scopes=scopes,
@@ -128,6 +156,21 @@ class IdentityAssertion(Authorizer):
             issuer: The issuer to which these credentials belong. Other issuers never receive them.
             allow_private: Whether a public server can name an authorization server in a private network.
         """
+        check_kinds(
+            {
+                "client_id": TEXT,
+                "client_secret": or_none(TEXT),
+                "idp_token_endpoint": TEXT,
+                "idp_client_id": TEXT,
+                "idp_id_token": _TOKEN,
+                "idp_client_secret": or_none(TEXT),
+                "scopes": or_none(SCOPES),
+                "store": STORAGE,
+                "issuer": or_none(TEXT),
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         idp = Identity(
             client_id=idp_client_id,
             client_secret=idp_client_secret,

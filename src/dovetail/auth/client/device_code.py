@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...settings import check_kinds
+from ...settings.parameter_kinds import FLAG, FUNCTION, SCOPES, TEXT, or_none
 from ..core.grants import DEVICE, Device
 from ..core.registration import Identity
 from .authorizer import Authorizer
 from .browser import Screen
-from .storage import TokenStorage, TokenStore
+from .storage import STORAGE, TokenStorage, TokenStore
 
 
 class DeviceCode(Authorizer):
@@ -41,6 +43,18 @@ class DeviceCode(Authorizer):
             issuer: The issuer to which these credentials belong. Other issuers never receive them.
             allow_private: Whether a public server can name an authorization server in a private network.
         """
+        check_kinds(
+            {
+                "client_id": or_none(TEXT),
+                "client_secret": or_none(TEXT),
+                "show": FUNCTION,
+                "scopes": or_none(SCOPES),
+                "store": STORAGE,
+                "issuer": or_none(TEXT),
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         identity = Identity(
             client_id=client_id,
             client_secret=client_secret,

@@ -12,6 +12,8 @@ import msgspec
 
 from ...client.auth import AuthRequest
 from ...client.http_client import Send
+from ...settings import check_kinds
+from ...settings.parameter_kinds import TEXT
 from ..core import combined_challenge as demands
 from ..core import oauth_urls
 from ..core.combined_challenge import Demand
@@ -80,6 +82,12 @@ class DPoP:
             inner: The login, such as ``OAuth()``.
             algorithm: The algorithm of the key.
         """
+        check_kinds(
+            {
+                "algorithm": TEXT,
+            },
+            locals(),
+        )
         if not isinstance(cast("Any", inner), Authorizer):
             raise TypeError("DPoP needs a login such as OAuth, ClientCredentials or DeviceCode")
         KeySigner.made_for(algorithm)

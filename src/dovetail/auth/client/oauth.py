@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ...settings import check_kinds
+from ...settings.parameter_kinds import FLAG, FUNCTION, SCOPES, TEXT, WHOLE, or_none
 from ..core import oauth_urls
 from ..core.grants import AuthorizationCode
 from ..core.registration import Identity, check_document_url
 from .authorizer import Authorizer
 from .browser import Browser, Hook, open_browser
 from .flow_runner import User
-from .storage import TokenStorage, TokenStore
+from .storage import STORAGE, TokenStorage, TokenStore
 
 
 class OAuth(Authorizer):
@@ -63,6 +65,23 @@ class OAuth(Authorizer):
             authorize: A function that receives the URL of the login page and returns the URL to which the
                 browser was redirected.
         """
+        check_kinds(
+            {
+                "client_id": or_none(TEXT),
+                "client_secret": or_none(TEXT),
+                "client_metadata_url": or_none(TEXT),
+                "redirect_port": WHOLE,
+                "open_browser": or_none(FUNCTION),
+                "client_name": TEXT,
+                "redirect_uri": or_none(TEXT),
+                "authorize": or_none(FUNCTION),
+                "scopes": or_none(SCOPES),
+                "store": STORAGE,
+                "issuer": or_none(TEXT),
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         if client_metadata_url is not None:
             check_document_url(client_metadata_url)
         user: Callable[[], User] = partial(Browser, redirect_port, open_browser)

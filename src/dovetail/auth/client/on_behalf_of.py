@@ -12,6 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...client.auth import AuthRequest
+from ...settings import check_kinds
+from ...settings.parameter_kinds import FLAG, SCOPES, SECONDS, TEXT, or_none
 from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
@@ -77,6 +79,21 @@ class TokenExchange:
             timeout: Seconds that one exchange can take.
             allow_private: Whether a public issuer can name an endpoint in a private network.
         """
+        check_kinds(
+            {
+                "client_id": TEXT,
+                "client_secret": or_none(TEXT),
+                "token_endpoint": or_none(TEXT),
+                "issuer": or_none(TEXT),
+                "audience": or_none(TEXT),
+                "resource": or_none(TEXT),
+                "token_endpoint_auth_method": or_none(TEXT),
+                "scopes": SCOPES,
+                "timeout": SECONDS,
+                "allow_private": FLAG,
+            },
+            locals(),
+        )
         method = token_endpoint_auth_method
         if (token_endpoint is None) == (issuer is None):
             raise ValueError("give either token_endpoint or issuer")

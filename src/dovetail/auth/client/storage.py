@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 
 from ...extras import missing
+from ...settings import check_kinds
+from ...settings.parameter_kinds import PATH, TEXT, Kind, or_none
 from ..core.auth_errors import AuthError
 from ..core.steps import Quiet
 
@@ -65,6 +67,9 @@ def data_directory() -> Path:
     return Path.home() / ".local" / "share" / "dovetail"
 
 
+STORAGE: Final[Kind] = (TokenStorage | None, "an object with the methods of TokenStorage, or None")
+
+
 class TokenStore:
     """Tokens in files that only their owner may read, one per entry.
 
@@ -77,6 +82,12 @@ class TokenStore:
         Args:
             folder: The folder of the files; by default ``dovetail`` below ``$XDG_DATA_HOME``.
         """
+        check_kinds(
+            {
+                "folder": or_none(PATH),
+            },
+            locals(),
+        )
         self._given = None if folder is None else Path(folder)
 
     @property
@@ -196,6 +207,12 @@ class KeyringStore:
             service: The name under which entries are stored.
             backend: The keyring backend; by default that of the system.
         """
+        check_kinds(
+            {
+                "service": TEXT,
+            },
+            locals(),
+        )
         self._service = service
         if backend is None:
             try:

@@ -10,6 +10,8 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 
 from ...core.principal import Principal
+from ...settings import check_kinds
+from ...settings.parameter_kinds import TEXT, or_none
 from ...stores.base import Store
 from ...stores.memory_store import MemoryStore
 from ...transports.http.client.guarded_fetch import AddressGuard
@@ -115,6 +117,19 @@ class OAuthProxy(Verifier):
             issuer: The issuer of the provider, which its responses must name.
             options: Options of `ProxySettings`.
         """
+        check_kinds(
+            {
+                "authorize": TEXT,
+                "token": TEXT,
+                "client_id": TEXT,
+                "client_secret": or_none(TEXT),
+                "audience": TEXT,
+                "userinfo": or_none(TEXT),
+                "revocation": or_none(TEXT),
+                "issuer": or_none(TEXT),
+            },
+            locals(),
+        )
         endpoints = Endpoints(
             authorize=_secure(authorize, "authorize"),
             token=_secure(token, "token"),
@@ -307,6 +322,15 @@ class OidcProxy(OAuthProxy):
             audience: The public URL of the MCP endpoint.
             options: Options of `ProxySettings`.
         """
+        check_kinds(
+            {
+                "config_url": TEXT,
+                "client_id": TEXT,
+                "client_secret": or_none(TEXT),
+                "audience": TEXT,
+            },
+            locals(),
+        )
         whole: ProxyOptions = {"provider_scopes": "openid", **options}
         settings = ProxySettings(**whole)
         self._begin(_secure(config_url, "config_url"), client_id, client_secret, audience, settings)

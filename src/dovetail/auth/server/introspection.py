@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ...core.principal import Principal
+from ...settings import check_kinds
+from ...settings.parameter_kinds import CLOCK, FLAG, MAPPING, SCOPES, SECONDS, TEXT, or_none
 from ...transports.http.client.guarded_fetch import AddressGuard
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
@@ -63,6 +65,21 @@ class IntrospectionVerifier(Verifier):
             implies: Which scopes include other scopes.
             ttl: Seconds for which a positive response is cached, at most until the token expires.
         """
+        check_kinds(
+            {
+                "endpoint": TEXT,
+                "client_id": TEXT,
+                "client_secret": TEXT,
+                "audience": TEXT,
+                "issuer": or_none(TEXT),
+                "exclusive": FLAG,
+                "scopes": SCOPES,
+                "implies": or_none(MAPPING),
+                "ttl": SECONDS,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         super().__init__(scopes=scopes)
         try:
             oauth_urls.secure(endpoint, "the endpoint", "server")

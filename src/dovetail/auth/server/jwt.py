@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from ...core.principal import Principal
+from ...settings import check_kinds
+from ...settings.parameter_kinds import CLOCK, FLAG, MAPPING, NAMES, SCOPES, TEXT, or_none
 from ..core import oauth_urls
 from ..core.auth_errors import AuthError
 from ..core.claims import ExpectedClaims, TokenRefused, principal_of
@@ -63,6 +65,20 @@ class JwtVerifier(Verifier):
             scopes: Scopes that every caller needs.
             implies: Which scopes include other scopes.
         """
+        check_kinds(
+            {
+                "issuer": TEXT,
+                "audience": TEXT,
+                "keys": (Mapping | str | bytes | None, "a JWK set, or None"),
+                "jwks_uri": or_none(TEXT),
+                "algorithms": or_none(NAMES),
+                "exclusive": FLAG,
+                "scopes": SCOPES,
+                "implies": or_none(MAPPING),
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         super().__init__(scopes=scopes)
         self.issuers, self.audience = (issuer,), audience
         self._algorithms = _algorithms(algorithms, given=keys is not None)

@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 from ...core.principal import Principal, as_principal
+from ...settings import check_kinds
+from ...settings.parameter_kinds import MAPPING, NAMES, SCOPES, TEXT, or_none
 from .verifier import InvalidToken, Scope, Verifier
 
 
@@ -33,6 +35,15 @@ class StaticTokens(Verifier):
             issuers: URLs of authorization servers that the metadata names to clients.
             audience: The resource identifier in the metadata.
         """
+        check_kinds(
+            {
+                "tokens": MAPPING,
+                "scopes": SCOPES,
+                "issuers": NAMES,
+                "audience": or_none(TEXT),
+            },
+            locals(),
+        )
         super().__init__(scopes=scopes)
         self.issuers, self.audience = tuple(issuers), audience
         # A keyed digest is unpredictable, so the lookup time reveals nothing about a guess.
@@ -75,6 +86,14 @@ class ApiKeys(StaticTokens):
             header: The HTTP header that contains the key.
             scopes: Scopes that every caller needs.
         """
+        check_kinds(
+            {
+                "keys": MAPPING,
+                "header": TEXT,
+                "scopes": SCOPES,
+            },
+            locals(),
+        )
         super().__init__(keys, scopes=scopes)
         self.header = header.lower()
 

@@ -14,6 +14,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from ...core.principal import Principal
 from ...errors import DovetailError
+from ...settings import check_kinds
+from ...settings.parameter_kinds import SCOPES
 from ...stores.base import Store
 from ..core.scopes import scope_list
 from .verifier_routes import Page
@@ -64,6 +66,12 @@ class Verifier:
     """Members of the metadata (RFC 9728) that replace the computed ones."""
 
     def __init__(self, *, scopes: str | Iterable[str] = ()) -> None:
+        check_kinds(
+            {
+                "scopes": SCOPES,
+            },
+            locals(),
+        )
         self.scopes = scope_list(scopes)
 
     def __init_subclass__(cls, **options: Any) -> None:

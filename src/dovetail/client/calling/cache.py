@@ -18,6 +18,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ...settings import check_kinds
+from ...settings.parameter_kinds import CLOCK, WHOLE
 from ...wire.methods import METHODS
 
 CACHE_ENTRIES: Final = 1024
@@ -57,6 +59,14 @@ class ResponseCache:
     def __init__(
         self, *, entries: int = CACHE_ENTRIES, size: int = CACHE_BYTES, clock: Callable[[], float] = monotonic
     ) -> None:
+        check_kinds(
+            {
+                "entries": WHOLE,
+                "size": WHOLE,
+                "clock": CLOCK,
+            },
+            locals(),
+        )
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._limit = entries
         self._most = size

@@ -18,6 +18,8 @@ from ...core.rights import visible
 from ...errors import ProtocolError, RegistrationError, StateError
 from ...server.context import Context
 from ...server.server import Server
+from ...settings import check_kinds
+from ...settings.parameter_kinds import FLAG, SECONDS, WHOLE
 from ...stores.quotas import quota_owner
 from ..extension import Extension, ExtensionMethod
 from .event_feeds import LogFeed, SourceFeed
@@ -97,6 +99,20 @@ class Events(Extension):
             heartbeat: Seconds between two heartbeats of an idle stream.
             draft_capability: Declare the capability ``events`` too, which clients of an earlier draft look for.
         """
+        check_kinds(
+            {
+                "webhooks": (Webhooks | bool, "Webhooks(…), or whether to deliver to callback URLs"),
+                "keep_events": WHOLE,
+                "keep_seconds": SECONDS,
+                "max_payload_bytes": WHOLE,
+                "max_streams": WHOLE,
+                "max_streams_per_principal": WHOLE,
+                "max_interests": WHOLE,
+                "heartbeat": SECONDS,
+                "draft_capability": FLAG,
+            },
+            locals(),
+        )
         handlers: dict[str, Callable[..., Any]] = {
             "events/list": self._list,
             "events/poll": self._poll,
