@@ -47,6 +47,27 @@ def test_a_schema_that_contains_itself_ends() -> None:
     assert type_of(root, root).startswith("list[list[")
 
 
+def test_a_schema_that_contains_itself_many_times_costs_little() -> None:
+    many = [{"$ref": "#/$defs/x", "description": str(number)} for number in range(50)]
+    root = {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"anyOf": many}}}
+    shown = signature(Tool(name="work", input_schema=root, output_schema=root))
+    assert str(shown) == "work(a: Any = ...) -> dict"
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"properties": {"a": {"type": {}}}}, "a: Any = ..."),
+        ({"properties": {"a": {"type": [{}, "string", ["integer"]]}}}, "a: Any | str | int = ..."),
+        ({"properties": {"a": True}, "required": [{}, "a"]}, "a: Any"),
+        ({"properties": {"a": {"$ref": 5}}}, "a: Any = ..."),
+        ({"properties": []}, ""),
+    ],
+)
+def test_a_schema_that_is_none_is_shown_too(schema: dict[str, Any], shown: str) -> None:
+    assert str(signature(Tool(name="work", input_schema=schema))) == f"work({shown})"
+
+
 def tool(output: Any = None) -> Tool:
     given = {
         "type": "object",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.cli.output import JsonText
 from tests.support.waiting import HANG
 
 SERVER = """
@@ -164,6 +165,11 @@ def test_json_is_indented_on_a_terminal_and_unchanged_elsewhere(folder: Path) ->
 def test_text_that_only_begins_like_json_stays_as_it_is(folder: Path) -> None:
     shown = at_a_terminal(["call", "server.py", "almost"], folder)
     assert "[note] {not json}" in shown
+
+
+def test_text_that_is_nested_too_deep_stays_as_it_is() -> None:
+    text = JsonText("[" * 100_000 + "]" * 100_000)
+    assert text.indented() == text
 
 
 def test_a_long_signature_is_broken_between_its_parameters(folder: Path) -> None:

@@ -456,6 +456,16 @@ async def test_the_files_of_a_mounted_server_go_through_its_parent(prefix: str |
 
 
 @run
+async def test_a_server_that_is_mounted_as_uploads_keeps_its_routes() -> None:
+    whole, other = Server("whole"), Server("other")
+    other.route("/status")(lambda request: "well")
+    whole.mount(other, prefix="uploads")
+    async with served(whole) as site, await site.connect() as connection:
+        reply = await connection.ask("GET", "/uploads/status", {})
+        assert (reply.status, reply.body) == (200, b"well")
+
+
+@run
 async def test_every_worker_with_the_same_store_takes_and_has_the_file(tmp_path: Path) -> None:
     def worker() -> Server:
         return build(store=SqliteStore(tmp_path / "state.db"), seal_keys=b"k" * 32)

@@ -182,7 +182,7 @@ class JsonText(str):
             return self
         try:
             return msgspec.json.format(self.encode(), indent=2).decode()
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self
 
 

@@ -7,7 +7,7 @@ name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -28,6 +28,10 @@ _SCALARS: Final = {
     "boolean": "bool",
     "null": "None",
 }
+
+
+KnownTypes = dict[tuple[int, int], tuple[Any, str]]
+"""By the id of a schema and its depth: the schema and its type."""
 
 
 class PrintedSignature(msgspec.Struct, frozen=True):
@@ -84,10 +88,11 @@ def _parameters(schema: Mapping[str, Any]) -> list[str]:
     whole = resolved(schema, schema)
     properties: Any = whole.get("properties")
     required: Any = whole.get("required")
-    wanted: set[Any] = set(required) if is_list(required) else set()
+    wanted = {one for one in required if isinstance(one, str)} if is_list(required) else set[str]()
     found: list[str] = []
+    known = KnownTypes()
     for name, one in properties.items() if is_object(properties) else ():
-        text = f"{name}: {type_of(one, schema)}"
+        text = f"{name}: {type_of(one, schema, 0, known)}"
         if name not in wanted:
             text += f" = {_literal(one['default']) if is_object(one) and 'default' in one else '...'}"
         found.append(text)
@@ -105,10 +110,24 @@ def _returns(schema: Any) -> str:
     return type_of(schema, schema)
 
 
-def type_of(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """Return the type of the values of ``schema``, a part of the document ``root``."""
+def type_of(schema: Any, root: Mapping[str, Any], depth: int = 0, known: KnownTypes | None = None) -> str:
+    """Return the type of the values of ``schema``, a part of the document ``root``.
+
+    ``known`` has the types that were made before: a schema may refer to itself in many places.
+    """
     if not is_object(schema) or depth > MAX_DEPTH:
         return "Any"
+    known = KnownTypes() if known is None else known
+    key = (id(schema), depth)
+    if key not in known:
+        known[key] = (
+            schema,
+            _type_of(schema, root, depth, known),
+        )  # it keeps the schema, so that its id is not reused
+    return known[key][1]
+
+
+def _type_of(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int, known: KnownTypes) -> str:
     whole = resolved(schema, root)
     if "const" in whole:
         return _literal(whole["const"])
@@ -118,27 +137,31 @@ def type_of(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
         )
     for key in ("anyOf", "oneOf"):
         if is_list(options := whole.get(key)):
-            return _union([type_of(one, root, depth + 1) for one in options])
+            return _union([type_of(one, root, depth + 1, known) for one in options])
     declared: Any = whole.get("type")
     if is_list(declared):
-        return _union([type_of({**whole, "type": one}, root, depth + 1) for one in declared])
-    if declared in _SCALARS:
-        return _SCALARS[cast("str", declared)]
+        return _union([type_of({**whole, "type": one}, root, depth + 1, known) for one in declared])
+    if isinstance(declared, str) and declared in _SCALARS:
+        return _SCALARS[declared]
     if declared == "array":
         return (
-            f"list[{type_of(items, root, depth + 1)}]" if is_object(items := whole.get("items")) else "list"
+            f"list[{type_of(items, root, depth + 1, known)}]"
+            if is_object(items := whole.get("items"))
+            else "list"
         )
     if declared == "object" or is_object(whole.get("properties")):
-        return _object(whole, definition_name(schema.get("$ref")), root, depth)
+        return _object(whole, definition_name(schema.get("$ref")), root, depth, known)
     return "Any"
 
 
-def _object(schema: Mapping[str, Any], name: str, root: Mapping[str, Any], depth: int) -> str:
+def _object(
+    schema: Mapping[str, Any], name: str, root: Mapping[str, Any], depth: int, known: KnownTypes
+) -> str:
     more: Any = schema.get("additionalProperties")
     if is_object(schema.get("properties")):
         title: Any = schema.get("title")
         return name or (title if isinstance(title, str) and title.isidentifier() else "dict")
-    return f"dict[str, {type_of(more, root, depth + 1)}]" if is_object(more) else "dict"
+    return f"dict[str, {type_of(more, root, depth + 1, known)}]" if is_object(more) else "dict"
 
 
 def _union(types: list[str]) -> str:

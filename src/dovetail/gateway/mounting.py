@@ -314,7 +314,7 @@ class Mounts(MergedLists):
         owner = self._prefixed.get(first) if first else None
         found = [] if owner is None else owner.part.find_routes(f"/{rest}")
         if path.startswith(UPLOAD_PATH):  # the URL names no prefix: only the server that sealed it answers
-            found = [route for mount in self.mounts for route in mount.part.find_routes(path)]
+            return [*found, *(route for mount in self.mounts for route in mount.part.find_routes(path))]
         return found + [route for mount in self._bare for route in mount.part.find_routes(path)]
 
     def rights_of(self, uri: str) -> Rights:
