@@ -4,6 +4,8 @@ import contextlib
 import http.server
 import os
 import select
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +42,30 @@ def folder(tmp_path: Path) -> Path:
     (root / "within.md").symlink_to(root / "a.md")
     os.mkfifo(root / "pipe")
     return root
+
+
+def test_a_system_without_the_flags_of_posix_reads_files_and_refuses_folders(folder: Path) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from dovetail import RegistrationError
+del os.O_CLOEXEC, os.O_NONBLOCK, os.O_DIRECTORY, os.O_NOFOLLOW
+os.supports_dir_fd.clear()
+from dovetail import FileResource, FolderResource
+folder = Path(sys.argv[1])
+print(FileResource(folder / "a.md")().data)
+try:
+    FolderResource(folder)
+except RegistrationError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True, timeout=HANG
+    )
+    assert done.stdout.splitlines() == [
+        "b'# Hello'",
+        "FolderResource needs Linux or macOS: register each file with FileResource instead",
+    ]
 
 
 @run

@@ -93,7 +93,7 @@ class FolderResource:
     a dot are hidden unless ``hidden``.
 
     Raises:
-        RegistrationError: the folder does not exist.
+        RegistrationError: the folder does not exist, or the system is Windows, which cannot open files in this way.
     """
 
     def __init__(
@@ -105,6 +105,10 @@ class FolderResource:
         self.__name__ = self.folder.name
         if not self.folder.is_dir():
             raise RegistrationError(f"there is no folder {folder}")
+        if os.open not in os.supports_dir_fd:
+            raise RegistrationError(
+                "FolderResource needs Linux or macOS: register each file with FileResource instead"
+            )
 
     def __call__(self, path: str) -> Any:
         parts = [part for part in path.split("/") if part]
@@ -188,8 +192,10 @@ def _media_type(header: str | None) -> str | None:
     return header.partition(";")[0].strip().lower() or None if header else None
 
 
-_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""O_NONBLOCK: a FIFO in the folder must not block a worker until its writer opens it."""
+_READ: Final[int] = os.O_RDONLY | (
+    getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+"""O_NONBLOCK: a FIFO in the folder must not block a worker until its writer opens it. Windows has O_BINARY alone."""
 
 
 def _read(descriptor: int, limit: int) -> bytes:
