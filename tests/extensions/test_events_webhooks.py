@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace
 
 from dovetail import Client, RegistrationError, RouteRequest, Server
 from dovetail.extensions import Events, Webhooks
 from dovetail.extensions.events.event_model import unix
 from dovetail.extensions.events.webhook_signatures import is_signed, new_secret, secret_bytes
+from dovetail.extensions.events.webhook_subscriptions import SubscribedPrincipal, WebhookRecord
 from dovetail.stores import SqliteStore
 from tests.support.aio import run
 from tests.support.certificates import Authority
@@ -327,6 +330,19 @@ async def test_deliveries_are_suspended_and_go_on_after_a_refresh(authority: Aut
         hook.status = lambda message: 200
         await incidents.emit(Incident(50))
         await until(lambda: 50 in hook.numbers)
+
+
+def test_failures_before_a_refresh_do_not_suspend_it_again() -> None:
+    who = SubscribedPrincipal("a", None, [], {}, None)
+    stored = WebhookRecord(
+        id="sub_1", name=NAME, arguments=Raw(b"{}"), url="https://example.com/", principal=who, expires=1.0,
+        secret="", cursor=None, made="1",
+    )  # fmt: skip
+    known = replace(stored, active=False, failures=4, last_error="http_5xx")
+    stored.take_outcomes(known, suspend_after=3)
+    assert (stored.active, stored.failures, stored.last_error) == (True, 0, "http_5xx")
+    stored.take_outcomes(replace(known, active=True), suspend_after=3)
+    assert (stored.active, stored.failures) == (False, 4)
 
 
 @run

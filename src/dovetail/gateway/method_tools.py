@@ -243,7 +243,7 @@ class MethodTools:
             return EmptyResult()
 
         chain: Next = let_through
-        for each in middleware:
+        for each in reversed(tuple(middleware)):  # the outermost is the first
             if isinstance(each, Middleware) and each.guards_names:
                 chain = partial(each.call_tool, call_next=chain)
         component = Component(tool.definition.name, "tool", definition=tool.definition)

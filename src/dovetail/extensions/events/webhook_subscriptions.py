@@ -100,6 +100,17 @@ class WebhookRecord(Struct):
     failed_since: float | None = None
     slots: tuple[str, ...] = ()
 
+    def take_outcomes(self, known: WebhookRecord, suspend_after: int) -> None:
+        """Take the outcomes of deliveries from ``known``, the record as the worker has it.
+
+        A refresh that the worker has not seen yet has activated the deliveries again: failures before it do not count.
+        """
+        self.last_error, self.failed_since = known.last_error, known.failed_since
+        self.last_delivery_at = known.last_delivery_at
+        self.failures = 0 if self.active and not known.active else known.failures
+        if self.failures >= suspend_after:
+            self.active = False
+
 
 _records = VersionedRecords(WebhookRecord)
 

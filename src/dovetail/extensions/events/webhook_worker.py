@@ -100,10 +100,8 @@ class WebhookWorker:
             mine = self._record
             if found.made != mine.made:
                 return
-            found.cursor, found.failures, found.last_error = self._cursor, mine.failures, mine.last_error
-            found.last_delivery_at, found.failed_since = mine.last_delivery_at, mine.failed_since
-            if mine.failures >= self._all.options.suspend_after:
-                found.active = False
+            found.cursor = self._cursor
+            found.take_outcomes(mine, self._all.options.suspend_after)
 
         if self._progress:
             self._progress = False
