@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from dovetail.middleware import (
     RateLimit,
     Redaction,
 )
+from dovetail.stores import SqliteStore
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import until
@@ -224,6 +226,26 @@ async def test_rates_of_tools_count_the_calls(revision: str, limit: str) -> None
         assert refused["data"]["scope"] == ("tool" if limit == "per_tool" else "client")
     # A plain request is not a call of a tool.
     assert "result" in await peer.ask("resources/read", uri="book://open")
+
+
+@run
+async def test_rates_of_tools_that_processes_share_count_the_calls(tmp_path: Path) -> None:
+    stores = [SqliteStore(tmp_path / "store") for _ in range(2)]
+    libraries = [Library(RateLimit(per_tool="2/d", burst=2), store=store) for store in stores]
+    try:
+        for library in libraries:
+            await library.server.lifecycle.start()
+        peers = [Peer(library.server) for library in libraries]
+        replies = [
+            await peer.ask("tools/call", name="read_resource", arguments={"uri": "book://open"})
+            for peer in (*peers, *peers)
+        ]
+        assert ["result" in reply for reply in replies] == [True, True, False, False]
+    finally:
+        for library in libraries:
+            await library.server.lifecycle.stop()
+        for store in stores:
+            await store.close()
 
 
 @pytest.mark.parametrize("revision", ALL)
