@@ -699,11 +699,9 @@ async def test_a_task_that_a_worker_runs_passes_the_guards_of_both_processes(
     call = as_core_task if revision == R4 else as_extension_task
     async with back.server.running(), front.server.running():
         durable, others = (
-            tasks_of(back.server.dispatcher).runner.durable,
-            tasks_of(front.server.dispatcher).runner.durable,
+            tasks_of(back.server.dispatcher).runner.sharing,
+            tasks_of(front.server.dispatcher).runner.sharing,
         )
-        assert durable is not None
-        assert others is not None
         serving = asyncio.create_task(durable.serve(2))
         await until(lambda: others.has_workers)
         answer = {"action": "accept", "content": {}}

@@ -18,7 +18,7 @@ import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -27,6 +27,7 @@ from ..core.channel import Call
 from ..core.principal import Principal
 from ..core.task_machine import TERMINAL, TaskCaller, TaskMachine
 from ..core.trace_context import trace_members
+from ..drivers.shielding import run_to_completion
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..extensions.tasks.task_channel import PROGRESS
 from ..extensions.tasks.task_jobs import Job
@@ -79,6 +80,8 @@ class TaskControl(Protocol):
 
 class DurableTasks:
     """The task leases of one process, its heartbeat, and the recovery of tasks of dead workers."""
+
+    shared: ClassVar[bool] = True
 
     def __init__(self, dispatcher: Dispatcher, kept: TaskStore, worker: TaskControl) -> None:
         self._dispatcher = dispatcher
@@ -170,6 +173,10 @@ class DurableTasks:
 
     async def release(self, job: Job) -> None:
         """Release the lease: the task has ended, or another worker shall run it."""
+        # A lease that is not released would block other workers until it expires.
+        await run_to_completion(self._release(job))
+
+    async def _release(self, job: Job) -> None:
         machine = job.machine
         key, stop = self._leases.pop(machine.id, (None, None))
         if key is None or stop is None:
@@ -390,9 +397,10 @@ class DurableTasks:
             await self._store.lease(key, self._lease_owner, 0)
             await self.publish_change(task.id)
 
-    async def answer(self, task: TaskMachine, responses: Mapping[str, Raw]) -> None:
-        """Send input responses to the worker of ``task``."""
-        await self._send_command(task, Command(answers=dict(responses)))
+    async def answer(self, task: TaskMachine, responses: Mapping[str, Raw], call: Call) -> None:
+        """Send input responses to the worker of ``task``. Raises: RemoteProtocolError: one is not valid."""
+        if task.respond(responses, call.codec, self._dispatcher.clock()):
+            await self._send_command(task, Command(answers=dict(responses)))
 
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
         """Send a rejected input request to the worker of the task."""

@@ -19,8 +19,7 @@ async def work(dispatcher: Dispatcher, max_concurrent: int, stop: Stop, ready: C
     extension = tasks_of(dispatcher)
     async with lifespan(dispatcher):
         tasks = extension.runner
-        assert tasks.durable is not None
-        serving = asyncio.create_task(tasks.durable.serve(max_concurrent))
+        serving = asyncio.create_task(tasks.sharing.serve(max_concurrent))
         asked = asyncio.create_task(stop.wait())
         ready()
         try:

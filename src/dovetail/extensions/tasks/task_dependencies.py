@@ -10,14 +10,14 @@ from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from .task_jobs import Job
 
-Follow = Callable[[TaskMachine, Call], AbstractAsyncContextManager[Job]]
+Follow = Callable[[TaskMachine, Call], AbstractAsyncContextManager[Job | None]]
 Load = Callable[[str | None, str], Awaitable[TaskMachine | None]]
 
 
 class Dependencies:
-    """Waits for tasks that run in this process or, with ``follow``, in any process."""
+    """Waits for tasks that run in this process or, through ``follow``, in another one."""
 
-    def __init__(self, load: Load, running: Callable[[str], Job | None], follow: Follow | None) -> None:
+    def __init__(self, load: Load, running: Callable[[str], Job | None], follow: Follow) -> None:
         self._load = load
         self._running = running
         self._follow = follow
@@ -44,10 +44,10 @@ class Dependencies:
             if other is not None:
                 await other.changed()
                 task = other.machine
-            elif self._follow is None:
-                break  # no process runs it any more
             else:
                 async with self._follow(task, job.call) as other:
+                    if other is None:
+                        break  # no process runs it any more
                     while not other.machine.ended:
                         await other.changed()
                 task = other.machine

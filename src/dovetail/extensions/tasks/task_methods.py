@@ -140,8 +140,7 @@ class Tasks(Extension):
 
     async def heartbeat(self) -> None:
         """Resume or fail the tasks of dead workers, where tasks outlive their worker."""
-        if self.runner.durable is not None:
-            await self.runner.durable.heartbeat()
+        await self.runner.sharing.heartbeat()
 
     async def close(self) -> None:
         """End the tasks that run."""
@@ -270,10 +269,11 @@ class Tasks(Extension):
         if job is not None:
             await self._attend(job, channel)
             task = job.machine
-        elif not task.ended and self.runner.durable is not None:
-            async with self.runner.durable.follow(task, call) as job:
-                await self._attend(job, channel)
-            task = job.machine
+        elif not task.ended:
+            async with self.runner.sharing.follow(task, call) as job:
+                if job is not None:
+                    await self._attend(job, channel)
+                    task = job.machine
         return self._outcome(task, call)
 
     @staticmethod

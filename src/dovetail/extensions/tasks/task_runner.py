@@ -39,10 +39,10 @@ from .task_jobs import Executor, InProcessExecutor, Job
 from .task_notifications import publish, say, tell
 from .task_options import TaskRequest, task_for
 from .task_quotas import TaskQuotas
+from .task_sharing import TaskSharing, UnsharedTasks
 from .task_store import LEGACY, MODERN, TaskStore
 
 if TYPE_CHECKING:
-    from ...cluster.durable_tasks import DurableTasks
     from ...server.dispatcher import Dispatcher
 
 TASK_NOTES: Final = 1.0
@@ -57,17 +57,16 @@ class TaskRunner:
     def __init__(self, dispatcher: Dispatcher, options: TaskOptions) -> None:
         self._dispatcher, self._options = dispatcher, options
         self._kept = TaskStore(dispatcher)
-        self.durable: DurableTasks | None = None
-        """Present if another worker can resume tasks."""
+        self.sharing: TaskSharing = UnsharedTasks(self._kept)
+        """With a store, other workers can resume tasks."""
         if dispatcher.lifecycle.store is not None:
             from ...cluster.durable_tasks import DurableTasks  # loaded with the first server that has a store
 
-            self.durable = DurableTasks(dispatcher, self._kept, self)
+            self.sharing = DurableTasks(dispatcher, self._kept, self)
         self._executor: Executor = InProcessExecutor(dispatcher.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
         self._roster = TaskQuotas(dispatcher, self._kept)
-        follow = None if self.durable is None else self.durable.follow
-        self._dependencies = Dependencies(self._load, self.job, follow)
+        self._dependencies = Dependencies(self._load, self.job, self.sharing.follow)
 
     # --- starting -----------------------------------------------------------------------------------------
 
@@ -97,7 +96,7 @@ class TaskRunner:
         machine.depends_on = await self._depends_on(call, wish)
         # erlmcp cannot send input requests through a task: they are requests on the connection, which is in this
         # process.
-        if face != "erlmcp" and not asks_first and self.durable is not None and self.durable.has_workers:
+        if face != "erlmcp" and not asks_first and self.sharing.has_workers:
             machine.queued = True
             return await chain(replace(request, run=partial(self._hand_over, job)))
         say, detach = partial(self._say, job), partial(self._detach, job)
@@ -132,17 +131,17 @@ class TaskRunner:
         return TASK_VIEWS[job.machine.design].created(job.machine)
 
     def _job(self, call: Call, face: TaskDesign, wish: TaskRequest) -> Job:
-        caller = None if self.durable is None else self.durable.caller(call)
-        machine = task_for(call, face, wish, self._options, self._dispatcher.clock(), caller)
+        machine = task_for(
+            call, face, wish, self._options, self._dispatcher.clock(), self.sharing.caller(call)
+        )
         return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     def _note_caller(self, job: Job) -> None:
         """Store the caller of the task, so that another worker can resume it."""
-        carrier, durable = self._dispatcher.admission.meta_provider, self.durable
+        carrier = self._dispatcher.admission.meta_provider
         if carrier is not None:
             job.call.meta = {**job.call.meta, **carrier.request_meta()}
-        if durable is not None:
-            job.machine.caller = durable.caller(job.call)
+        job.machine.caller = self.sharing.caller(job.call)
 
     async def _depends_on(self, call: Call, wish: TaskRequest) -> list[str]:
         try:
@@ -152,7 +151,7 @@ class TaskRunner:
 
     def _asking(self, job: Job) -> TaskAsking:
         machine = job.machine
-        steps = None if self.durable is None else self.durable.steps(machine)
+        steps = self.sharing.steps(machine)
         ask = partial(self._ask, job)
         return TaskAsking(
             self._dispatcher, job.call, job.channel, ask, lambda key: key in machine.input_keys, steps
@@ -215,8 +214,7 @@ class TaskRunner:
     async def _take_on(self, job: Job) -> None:
         """Store everything of a new task. If the store is full, delete a finished task and retry."""
         await self._save(job)
-        if self.durable is not None:
-            await (self.durable.dispatch(job) if job.machine.queued else self.durable.acquire(job))
+        await (self.sharing.dispatch(job) if job.machine.queued else self.sharing.acquire(job))
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -258,15 +256,13 @@ class TaskRunner:
             await self._let_go(job)
 
     async def _let_go(self, job: Job) -> None:
-        if self.durable is not None:
-            # A lease that is not released would block other workers until it expires.
-            await run_to_completion(self.durable.release(job))
+        await self.sharing.release(job)
 
     def _left_to_others(self, job: Job) -> bool:
         """Whether another worker runs the task, or will after this one has stopped."""
-        if self.durable is None or job.machine.ended or job.first is not None:
+        if job.machine.ended or job.first is not None:
             return False
-        return job.abandoned or self.durable.may_run_again(job.machine)
+        return job.abandoned or self.sharing.may_run_again(job.machine)
 
     async def _done(self, job: Job, result: Struct | Raw) -> None:
         if job.first is not None:
@@ -340,8 +336,7 @@ class TaskRunner:
         """
         job = self._jobs.get(task.id)
         if job is None:
-            if self.durable is not None and task.respond(responses, call.codec, self._dispatcher.clock()):
-                await self.durable.answer(task, responses)
+            await self.sharing.answer(task, responses, call)
             return
         taken = job.machine.respond(responses, call.codec, self._dispatcher.clock())
         for key in taken:
@@ -353,8 +348,8 @@ class TaskRunner:
 
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
         """The client answered an input request with an error; raise it in the handler."""
-        if self.durable is not None and job.machine.id not in self._jobs:
-            await self.durable.refuse_answer(job, key, error)
+        if job.machine.id not in self._jobs:
+            await self.sharing.refuse_answer(job, key, error)
             return
         future = job.answers.get(key)
         if future is not None and not future.done():
@@ -416,7 +411,7 @@ class TaskRunner:
             pass  # another final state is being stored already
         task.cancel(self._dispatcher.clock(), reason)
         if job is None:
-            await (self._kept.put(task) if self.durable is None else self.durable.cancel(task, reason))
+            await self.sharing.cancel(task, reason)
             return
         job.call.cancelled = True
         await self._tell_change(job)
@@ -431,18 +426,16 @@ class TaskRunner:
 
     async def close(self) -> None:
         """Cancel all work: running tasks fail."""
-        if self.durable is not None:
-            await self.durable.stop_heartbeat()  # or it would resume the tasks that were just released
+        await self.sharing.stop_heartbeat()  # or it would resume the tasks that were just released
         await self._executor.close()
         self._jobs.clear()
-        if self.durable is not None:
-            await self.durable.close()
+        await self.sharing.close()
 
     # --- publishing ---------------------------------------------------------------------------------------
 
     def _say(self, job: Job, params: ProgressNotificationParams) -> None:
         say(self._dispatcher, job, params)
-        if self.durable is not None and (job.keeping is None or job.keeping.done()):
+        if self.sharing.shared and (job.keeping is None or job.keeping.done()):
             job.keeping = asyncio.get_running_loop().create_task(self._keep_notes(job))
 
     async def _keep_notes(self, job: Job) -> None:
@@ -476,8 +469,8 @@ class TaskRunner:
         job.kept = state if kept else job.kept
         if not kept:
             self.lost(job.machine.id)
-        elif self.durable is not None:
-            await self.durable.publish_change(job.machine.id)
+        else:
+            await self.sharing.publish_change(job.machine.id)
 
     # --- other workers ------------------------------------------------------------------------------------
 
