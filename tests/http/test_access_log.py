@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from dovetail import Server
+from dovetail.server.dispatcher import CONFIRMATION_PATH, UPLOAD_PATH
+from dovetail.transports.http.server.access_log import LINK_PATHS
 from tests.support.aio import run
 from tests.support.waiting import HANG
 from tests.support.web import Web, served
@@ -48,6 +50,17 @@ async def test_each_request_is_one_line(caplog: pytest.LogCaptureFixture, on: bo
     ]
     assert all("ms=" in line and line.endswith("client=127.0.0.1") for line in lines)
     assert "abc" not in "".join(lines)
+
+
+@run
+async def test_the_token_of_a_link_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dovetail.access")
+    async with served(serving(), access_log=True) as site:
+        for path in (CONFIRMATION_PATH, UPLOAD_PATH, f"/below{UPLOAD_PATH}"):
+            await Web(site).ask("GET", {}, path=f"{path}token-of-a-link")
+    lines = [record.getMessage() for record in caplog.records if record.name == "dovetail.access"]
+    assert [line.split()[1] for line in lines] == ["/confirm/…", "/uploads/…", "/below/uploads/…"]
+    assert LINK_PATHS == (CONFIRMATION_PATH, UPLOAD_PATH)
 
 
 JSON_LINES = """

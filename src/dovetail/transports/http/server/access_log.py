@@ -11,6 +11,8 @@ from .http_exchange import JSON_TYPE, Exchange, Headers, ResponseSink
 
 log = logging.getLogger("dovetail.access")
 
+LINK_PATHS: Final = ("/confirm/", "/uploads/")
+"""Paths that end with the token of a link: the token is not logged, since it stands for the user."""
 PATH_LENGTH: Final = 200
 """Characters of a path that are logged."""
 
@@ -18,7 +20,8 @@ PATH_LENGTH: Final = 200
 class AccessLog:
     """Logs the requests of one app to the logger ``dovetail.access``.
 
-    A line has no query string and no header: they may contain secrets. The line of an event stream follows its end.
+    A line has no query string, no header and no token of a link: they may contain secrets. The line of an event stream
+    follows its end.
     """
 
     def __init__(self, handle: Callable[[Exchange], Awaitable[None]]) -> None:
@@ -35,8 +38,16 @@ class AccessLog:
         finally:
             client = "-" if exchange.peer is None else exchange.peer[0]
             took = (time.perf_counter() - begun) * 1000
-            method, path = exchange.method, exchange.path[:PATH_LENGTH]
+            method, path = exchange.method, _shown(exchange.path)
             log.info("%s %s status=%s ms=%.1f client=%s", method, path, logged.status or "-", took, client)
+
+
+def _shown(path: str) -> str:
+    for link in LINK_PATHS:
+        before, found, token = path.partition(link)
+        if token:
+            path = f"{before}{found}…"
+    return path[:PATH_LENGTH]
 
 
 class LoggedExchange:
