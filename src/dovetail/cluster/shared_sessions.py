@@ -30,6 +30,7 @@ from ..settings import HttpOptions
 from ..stores.base import GAP, Store, StoreError, StoreUnreadable
 from ..stores.quotas import BYTES_PER_SLOT, Quota, owner_of_slots, quota_owner, release
 from ..transports.http.server.http_exchange import HttpService
+from ..transports.http.server.session_sharing import Found, SessionSharing
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..transports.http.server.sse_event_log import LoggedStream, SseEventLog
 from ..wire.frames import Frame, decode
@@ -46,7 +47,7 @@ from .message_bus import (
     StreamTakeover,
     StreamVacated,
 )
-from .remote_streams import Found, RemoteStreams
+from .remote_streams import RemoteStreams
 from .stored_events import StoredEvents
 from .stored_sessions import StoredSession, merged, records, storage_name, with_session_state
 
@@ -82,16 +83,18 @@ class _SessionLog:
         self._shared.events.append(self._name, stream, event)
 
 
-class SharedSessions:
+class SharedSessions(SessionSharing):
     """The sessions of one app, shared by all processes of its server."""
 
+    active = True
+
     def __init__(self, store: Store, service: HttpService, options: HttpOptions, sessions: Sessions) -> None:
-        self.bus = MessageBus(store, service.name)
+        super().__init__(service, sessions)
+        self.bus = self.message_bus = MessageBus(store, service.name)
+        self.next_id = self.bus.next_id
         self.events = StoredEvents(store, service.limits, service.clock)
         self._store = store
-        self._service = service
         self._options = options
-        self._sessions = sessions
         self._clock = service.clock
         self._live_sessions: dict[str, LiveSession] = {}
         """Live sessions by storage name."""
@@ -123,12 +126,14 @@ class SharedSessions:
             await asyncio.wait(self._background_tasks)
         await self.events.close()
         await self.bus.stop()
+        log.debug("sessions stored")
 
     # --- opening and ending ---------------------------------------------------------------------------------
 
     def added(self, live: LiveSession) -> None:
         """Register a session that is now in memory."""
         self._live_sessions[storage_name(live.id)] = live
+        live.session.save = partial(self.save, live)
 
     def removed(self, live: LiveSession) -> None:
         self._live_sessions.pop(storage_name(live.id), None)
@@ -155,9 +160,18 @@ class SharedSessions:
         )
         return Quota(self._store, "session", own=own, total=STORED_SESSIONS_FACTOR * limits.max_sessions)
 
-    async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
-        """Return the stored session with this id, or the error why it does not exist."""
+    def may_restore(self, id: str) -> bool:
+        """Whether `find` must look for the session in the store."""
+        return id not in self._sessions
+
+    def reopen(self, id: str, principal: Principal | None) -> None:
+        """The session is in the store."""
+
+    async def find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
+        """Return the session with this id, from memory or from the store, or the error why it does not exist."""
         sessions = self._sessions
+        if id in sessions:
+            return sessions.find(id, principal)
         try:
             session = sessions.unseal(id, principal)
             data = None if session is None else await self._store.get(f"session/{storage_name(id)}/state")
@@ -188,6 +202,11 @@ class SharedSessions:
         await run_to_completion(
             self._save(live, live.record, with_session_state(live.record, live.session), listener)
         )
+
+    async def save_phase(self, live: LiveSession) -> None:
+        """Store the phase of a session if it has changed. Raises: StoreError, ProtocolError."""
+        if live.record.phase != live.session.phase != "closed":
+            await self.save(live)
 
     async def _save(
         self, live: LiveSession, before: StoredSession, wish: StoredSession, listener: str | None
@@ -321,12 +340,16 @@ class SharedSessions:
 
     # --- streams --------------------------------------------------------------------------------------------
 
+    @property
+    def history(self) -> None:
+        """The store has the events of sessions."""
+
     def log(self, live: LiveSession) -> SseEventLog:
         """Return the event log of a session, in memory and in the store."""
         sessions, name = self._sessions, storage_name(live.id)
         return SseEventLog(sessions.limits, sessions.event_budget, name[:8], _SessionLog(self, name))
 
-    async def find(self, live: LiveSession, last: str) -> Found | None:
+    async def find_stream(self, live: LiveSession, last: str) -> Found | None:
         """Find a stream of another process and its events after ``last``. Raises: StoreError."""
         return await self.remote_streams.follow(live, storage_name(live.id), last)
 
@@ -403,6 +426,9 @@ class SharedSessions:
         # The owner may have sent events that were not stored: skip their numbers.
         log.general.written += MAX_UNSTORED_EVENTS
         return None
+
+    def stream_opened(self, live: LiveSession, *, general: bool) -> None:
+        """`listen` has recorded the listener."""
 
     def vacate(self, live: LiveSession) -> None:
         """Announce that the last response of the general stream here has ended."""

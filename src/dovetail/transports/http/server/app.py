@@ -129,7 +129,7 @@ class HttpApp:
         self.session_handler = state.session_handler = SessionHandler(parts, ended)
         self.stateless_handler = state.stateless_handler = StatelessHandler(parts)
         self._parts = parts
-        if self.session_handler.shared is not None:
+        if self.session_handler.shared.active:
             self._sse_transport()  # other processes forward messages to it
         health = HealthRoutes(service, state, self._guard)
         found = reserved_paths(service, options, self.identity)
@@ -446,8 +446,7 @@ class HttpApp:
         if self.state.sse_transport is None:
             from .sse_transport import SseTransport
 
-            shared = self.session_handler.shared
-            self.state.sse_transport = SseTransport(self._parts, None if shared is None else shared.bus)
+            self.state.sse_transport = SseTransport(self._parts, self.session_handler.shared.message_bus)
         return self.state.sse_transport
 
     async def _sse(self, exchange: Exchange) -> bool:

@@ -90,8 +90,7 @@ class AppState:
     async def start(self) -> None:
         """Start the service. A second caller waits until the first one has started it."""
         await self._service.start()
-        if self.session_handler.shared is not None:
-            await self.session_handler.shared.start()
+        await self.session_handler.shared.start()
         if not self.started:
             self.started = True
             self.loop = asyncio.get_running_loop()
@@ -148,9 +147,7 @@ class AppState:
         self.session_handler.sessions.close()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()
-        if self.session_handler.shared is not None:
-            await self.session_handler.shared.stop()
-            log.debug("sessions stored")
+        await self.session_handler.shared.stop()
 
     async def _finish_calls(self, seconds: float) -> None:
         running = self.running

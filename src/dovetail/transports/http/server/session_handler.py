@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct
@@ -35,7 +35,6 @@ from .session_calls import SessionCalls, SessionChannel
 from .sessions import LiveSession, Sessions
 
 if TYPE_CHECKING:
-    from ....cluster.shared_sessions import SharedSessions
     from .app_state import AppParts
     from .session_streams import SessionStreams
 
@@ -57,13 +56,11 @@ class SessionHandler:
         self.calls = SessionCalls(parts, self.sessions, self.running)
         self._runner = parts.runner
         self._identity = parts.identity
-        self.shared: SharedSessions | None = None
         if service.store is not None:
             from ....cluster.shared_sessions import SharedSessions  # a server without a store does without it
 
-            self.shared = self.sessions.shared = SharedSessions(
-                service.store, service, options, self.sessions
-            )
+            self.sessions.shared = SharedSessions(service.store, service, options, self.sessions)
+        self.shared = self.sessions.shared
 
     @property
     def served(self) -> bool:
@@ -84,7 +81,7 @@ class SessionHandler:
             return self._unusual(posted, id)
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
-            if self.shared is not None and id not in self.sessions:
+            if self.shared.may_restore(id):
                 return self._restored(posted, id)
             return self._refuse_session(exchange, live, frame)
         problem = _problem(posted, live.session, self.service.admission.is_check_disabled)
@@ -116,7 +113,7 @@ class SessionHandler:
             return self._open(posted)
         if id is None:
             return self._without_session(posted)
-        if self.shared is not None and id not in self.sessions:
+        if self.shared.may_restore(id):
             return self._restored(posted, id)
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
@@ -128,17 +125,11 @@ class SessionHandler:
 
     async def _restored(self, posted: PostedMessage, id: str) -> None:
         """Answer a POST to a session that is not in memory; it may be in the store."""
-        live = await self._find(id, posted.principal)
+        live = await self.shared.find(id, posted.principal)
         if isinstance(live, LiveSession):
             await self.post(posted)
         else:
             await self._refuse_session(posted.exchange, live, posted.frame)
-
-    async def _find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
-        """Return the session with this id, from memory or from the store, or the error to send."""
-        if self.shared is not None and id not in self.sessions:
-            return await self.shared.restore(id, principal)
-        return self.sessions.find(id, principal)
 
     async def _without_session(self, posted: PostedMessage) -> None:
         """Answer a message without a session id: only ping is allowed, the others get an error."""
@@ -204,7 +195,7 @@ class SessionHandler:
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
         if codec is None and id is not None and not self.options.stateless:
-            live = await self._find(id, posted.principal)
+            live = await self.shared.find(id, posted.principal)
             if not isinstance(live, LiveSession):
                 await self._refuse_session(posted.exchange, live)
                 return
@@ -224,17 +215,16 @@ class SessionHandler:
     async def _settle(self, live: LiveSession, event: Event | list[Event], posted: PostedMessage) -> None:
         """Handle a message that is not a call: a response, a cancellation or a notification."""
         exchange, kind = posted.exchange, event.kind if isinstance(event, Violation) else ""
-        if self.shared is not None:
-            try:
-                if kind == "unknown_answer" and await self.shared.forward_response(
-                    live, posted.frame, posted.body
-                ):
-                    kind, event = "", []
-                elif kind == "unknown_cancel":
-                    self.shared.cancel(live, posted.body)
-            except StoreError as error:
-                await refuse(exchange, self.service.admission, error, status=503)
-                return
+        try:
+            if kind == "unknown_answer" and await self.shared.forward_response(
+                live, posted.frame, posted.body
+            ):
+                kind, event = "", []
+            elif kind == "unknown_cancel":
+                self.shared.cancel(live, posted.body)
+        except StoreError as error:
+            await refuse(exchange, self.service.admission, error, status=503)
+            return
         if isinstance(event, Reply):
             await exchange.answer(event.status, event.data)
         elif kind == "unknown_answer":
@@ -244,13 +234,12 @@ class SessionHandler:
             # A list holds a cancellation and the batch that it completes. The POST of the batch answers that.
             self._take(live, event if isinstance(event, list) else [event])
             self.sessions.settle(live)
-            if self.shared is not None and live.record.phase != live.session.phase != "closed":
-                # ``initialized`` has changed the phase of the session: other processes must see it.
-                try:
-                    await self.shared.save(live)
-                except DovetailError as error:
-                    await self._refuse_session(exchange, error)
-                    return
+            try:
+                # ``initialized`` changes the phase of the session: other processes must see it.
+                await self.shared.save_phase(live)
+            except DovetailError as error:
+                await self._refuse_session(exchange, error)
+                return
             await exchange.answer(202)
 
     def _take(self, live: LiveSession, events: list[Event]) -> None:
@@ -279,8 +268,7 @@ class SessionHandler:
             return
         try:
             live = self.sessions.open(event.session, endpoint)
-            if self.shared is not None:
-                await self.shared.open(live, exchange.scope)
+            await self.shared.open(live, exchange.scope)
         except (Refusal, StoreError) as error:
             await refuse(exchange, self.service.admission, error, id=event.id, status=503)
             return
@@ -296,18 +284,16 @@ class SessionHandler:
 
         def notify(method: str, params: Struct | None) -> None:
             # A client that never opened the general stream expects no events there.
-            if live.listened or shared is not None:
+            if live.listened or shared.active:
                 data = live.endpoint.send_notification(method, params)
                 if data is not None and live.listened:
                     # `SubscriptionHub.refresh` sends these again if the session moves to another process.
                     self.sessions.log(live).general.write(data, lasting=method not in REFRESHED)
-                elif data is not None and shared is not None:
+                elif data is not None:
                     shared.notify(live, data)
 
         live.session.notify = notify
-        if shared is not None:
-            shared.added(live)
-            live.session.save = partial(shared.save, live)
+        shared.added(live)
 
     async def _refuse_subscribing(self, live: LiveSession, call: Call, exchange: Exchange) -> None:
         reason = "this server responds with JSON only and cannot send updates"
@@ -324,8 +310,7 @@ class SessionHandler:
         if not isinstance(events, list):
             await self._settle(live, events, posted)
             return
-        if self.shared is not None:
-            await self.shared.forward_batch(live, events, posted.body)
+        await self.shared.forward_batch(live, events, posted.body)
         calls = [event for event in events if isinstance(event, Call)]
         answer: bytes | None = next((event.data for event in events if isinstance(event, Reply)), None)
         self._take(live, events)
@@ -393,14 +378,11 @@ class SessionHandler:
         live = await self._named(exchange, principal)
         if live is None:
             return
-        if self.shared is None:
-            self.sessions.end(live)
-        else:
-            try:
-                await self.shared.end(live)
-            except StoreError as error:
-                await self._refuse_session(exchange, error)
-                return
+        try:
+            await self.shared.end(live)
+        except StoreError as error:
+            await self._refuse_session(exchange, error)
+            return
         await exchange.answer(204)
 
     async def _named(self, exchange: Exchange, principal: Principal | None) -> LiveSession | None:
@@ -408,7 +390,7 @@ class SessionHandler:
         if id is None:
             await self._refuse_without_session(exchange)
             return None
-        live = await self._find(id, principal)
+        live = await self.shared.find(id, principal)
         if isinstance(live, LiveSession):
             return live
         await self._refuse_session(exchange, live)

@@ -74,17 +74,17 @@ class SessionStreams:
         events, shared = self._sessions.log(live), self._sessions.shared
         watched = True
         general = last is None or last.startswith(f"{events.general.name}.")
-        if shared is not None and general:
+        if general:
             watched = await shared.listen(live, resumed=last is not None)
-        history = None if shared is not None else self._service.event_history
+        history = shared.history
         found = (events.general, list[bytes]()) if last is None else events.find(last)
         if history is not None and last is not None:
             found = await history.missed(live.session, events, last)
-        if found is None and last is not None and shared is not None:
-            if general:
+        if found is None and last is not None:
+            if general and shared.active:
                 watched, found = False, (events.general, events.rejoin(last))
             else:
-                found = await shared.find(live, last)
+                found = await shared.find_stream(live, last)
         if found is None:
             reason = "Last-Event-ID is not an event of this session, or later events are lost"
             raise ProtocolError("invalid_request", reason)
@@ -112,8 +112,7 @@ class SessionStreams:
         )
         sink.principal = principal
         general = self._sessions.log(live).general
-        if shared is None:
-            live.listened = live.listened or stream is general
+        shared.stream_opened(live, general=stream is general)
         stream.sinks.append(sink)
         if len(stream.sinks) > SESSION_STREAMS:
             stream.sinks[0].close_soon()
@@ -136,6 +135,6 @@ class SessionStreams:
             self._sessions.settle(live)
             self._calls.streams.discard(sink)
             stream.detach(sink)
-            if shared is not None and stream is general and not stream.sinks:
+            if stream is general and not stream.sinks:
                 shared.vacate(live)
         await sink.finish()

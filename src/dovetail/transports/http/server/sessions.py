@@ -31,9 +31,9 @@ from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
 from .ended_sessions import EndedSessions, SessionSlot
 from .http_exchange import HttpService
+from .session_sharing import SessionSharing
 
 if TYPE_CHECKING:
-    from ....cluster.shared_sessions import SharedSessions
     from ....drivers.requests import Requests
     from .sse_event_log import ReplayBudget, SseEventLog
 
@@ -161,8 +161,8 @@ class Sessions:
         self._options = options
         self.limits = service.limits
         self._opened = opened
-        self.shared: SharedSessions | None = None
-        """The sessions in a store, which every process can serve."""
+        self.shared = SessionSharing(service, self)
+        """Whether other processes can serve the sessions."""
         self._live: dict[str, LiveSession] = {}
         self._all = _Share()
         self._owned: dict[Principal, _Share] = {}
@@ -218,7 +218,7 @@ class Sessions:
             return unknown_session()
         if entry is None:
             try:
-                session = None if self.shared is not None else self.unseal(id, principal)
+                session = self.shared.reopen(id, principal)
                 return unknown_session() if session is None else self.enter(id, session)
             except (ProtocolError, Refusal) as error:
                 return error
@@ -238,14 +238,7 @@ class Sessions:
     def log(self, entry: LiveSession) -> SseEventLog:
         """The event log of a session; created with its first stream."""
         if entry.log is None:
-            shared, history = self.shared, self._service.event_history
-            if shared is not None:
-                entry.log = shared.log(entry)
-            else:
-                from .sse_event_log import SseEventLog  # loaded with the first event stream
-
-                journal = None if history is None else history.journal(entry.session)
-                entry.log = SseEventLog(self.limits, self.event_budget, journal=journal)
+            entry.log = self.shared.log(entry)
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:
@@ -294,7 +287,7 @@ class Sessions:
 
     def endpoint(self, principal: Principal | None, session: Session | None = None) -> Endpoint:
         """Create the endpoint of a session. With a store, the ids of its requests name this process."""
-        next_id = None if self.shared is None else self.shared.bus.next_id
+        next_id = self.shared.next_id
         admission, limits = self._service.admission, self.limits.on_events()
         return Endpoint(admission, limits, next_id, principal=principal, session=session)
 
@@ -352,8 +345,7 @@ class Sessions:
         principal = entry.session.principal
         if principal is not None and not self._owned[principal].size:
             del self._owned[principal]
-        if self.shared is not None:
-            self.shared.removed(entry)
+        self.shared.removed(entry)
         entry.close()
         self._service.session_closed(entry.session)
         entry.session.notify = entry.session.save = (
@@ -384,10 +376,7 @@ class Sessions:
 
     def finish(self, entry: LiveSession) -> None:
         """End a session for good, in every process."""
-        if self.shared is None:
-            self.end(entry)
-        else:
-            self.shared.end_soon(entry)
+        self.shared.end_soon(entry)
 
     def silence(self) -> None:
         """Send no notifications to sessions any more. Subscriptions stay in the store."""
